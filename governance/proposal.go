@@ -1,0 +1,144 @@
+// Package governance keeps proposals, reviews, flows, tools, principals and the audit log in the state store,
+// decides who may do what, and promotes. Every change of state is one transaction with its audit event.
+package governance
+
+import (
+	"encoding/json"
+	"time"
+
+	"pave/analyzer"
+	"pave/flows"
+)
+
+// State of a proposal.
+type State string
+
+const (
+	StateProposed   State = "proposed"
+	StateInReview   State = "in_review"
+	StateChanges    State = "changes_requested"
+	StateApproved   State = "approved"
+	StatePromoted   State = "promoted"
+	StateRejected   State = "rejected"
+	StateWithdrawn  State = "withdrawn"
+	StateSuperseded State = "superseded"
+)
+
+// Proposal is a candidate in the queue. Revision is the ETag; Digest is what approvals are for.
+type Proposal struct {
+	ID         string
+	Tenant     string
+	State      State
+	Source     analyzer.Source
+	PatternKey string
+	Digest     string
+	Revision   int64
+	Flow       *flows.Flow
+	Author     string // principal; "service:miner" for mined ones
+	Evidence   analyzer.Evidence
+	Savings    analyzer.Savings
+	Safety     flows.SideEffects
+	Unbound    []string
+	Warnings   []string
+	Rank       int
+	Score      float64
+	CreatedAt  time.Time
+	UpdatedAt  time.Time
+	Reviews    []Review
+	// Needs is how many approvals the policy wants; Approvals how many valid ones there are.
+	Needs     int
+	Approvals int
+	// PromotedAs is "name@version" once promoted.
+	PromotedAs string
+	// Returned says what changed since a rejection, when the proposal came back.
+	Returned string
+}
+
+// Verdict of a review.
+type Verdict string
+
+const (
+	VerdictApprove        Verdict = "approve"
+	VerdictReject         Verdict = "reject"
+	VerdictRequestChanges Verdict = "request_changes"
+)
+
+// Review is one principal's verdict on one digest.
+type Review struct {
+	ID        string
+	Principal string
+	Verdict   Verdict
+	Digest    string
+	Comment   string
+	Solo      bool // approved by its author under solo mode
+	Dismissed bool // the digest changed since
+	At        time.Time
+}
+
+// FlowVersion is a stored flow.
+type FlowVersion struct {
+	Flow       *flows.Flow
+	Digest     string
+	Status     flows.Status
+	Active     bool // the flow's active pointer names this version
+	Revision   int64
+	ProposalID string
+	PromotedBy string
+	CreatedAt  time.Time
+	Savings    analyzer.Savings // from the proposal's evidence; reports multiply it by runs
+}
+
+// ToolVersion is a stored tool definition.
+type ToolVersion struct {
+	Tool             *flows.Tool
+	Revision         int64
+	SchemaHash       string
+	DefinitionDigest string
+	UpdatedBy        string
+	UpdatedAt        time.Time
+}
+
+// Scope is a permission of an API key.
+type Scope string
+
+const (
+	ScopeIngest  Scope = "ingest"
+	ScopeRead    Scope = "read"
+	ScopePropose Scope = "propose"
+	ScopeReview  Scope = "review"
+	ScopePromote Scope = "promote"
+	ScopeRun     Scope = "run"
+	ScopeWork    Scope = "work"
+	ScopeAdmin   Scope = "admin"
+)
+
+// Actor is who does something: a principal with the scopes of the key it came with.
+type Actor struct {
+	Tenant    string
+	Principal string // "person:alice", "service:ci", "local:root"
+	Scopes    []Scope
+}
+
+// APIKey is a stored key; the secret itself is shown once and only its SHA-256 is kept.
+type APIKey struct {
+	ID        string
+	Prefix    string
+	Principal string
+	Scopes    []Scope
+	CreatedAt time.Time
+	ExpiresAt *time.Time
+	LastUsed  *time.Time
+	Revoked   bool
+}
+
+// AuditEvent is one row of the hash-chained audit log.
+type AuditEvent struct {
+	Seq     int64
+	At      time.Time
+	Actor   string
+	Action  string // "proposal.approve", "flow.promote", ...
+	Object  string // "proposal/<id>", "flow/<name>@<version>", ...
+	Detail  json.RawMessage
+	PrevSum string // hex SHA-256 of the event before
+	Sum     string
+}

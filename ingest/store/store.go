@@ -1,0 +1,179 @@
+// Package store is the contract of the event store: an append-only log of events, the sessions assembled from
+// it, and finished flow runs. Two engines fulfil it (sqlite, clickhouse); storetest.Exercise is the one
+// conformance suite that both pass.
+//
+// Decisions: rows are appended in arrival order and keep an origin known on arrival; sessions are assembled
+// later from the bindings origin -> session; Append returns nil only when the events are durable on this
+// machine's disk.
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"pave/ingest"
+)
+
+// Errors of the contract, tested with errors.Is.
+var (
+	// ErrUnavailable: the engine cannot answer now (ClickHouse away); writes may still be accepted by a spool.
+	ErrUnavailable = errors.New("event store unavailable")
+	// ErrFull: the spool or the disk has no room; the caller answers 503 with Retry-After.
+	ErrFull = errors.New("event store full")
+	// ErrNotFound: no such session or run.
+	ErrNotFound = errors.New("not found")
+	// ErrCursor: the page cursor is not one of ours.
+	ErrCursor = errors.New("bad cursor")
+)
+
+// Store is the event store. All methods are safe for concurrent use. Every call is for one tenant.
+type Store interface {
+	// Append makes the events durable, in order, all or nothing. It records for each event the binding of its
+	// origin to its explicit session, if any, and marks the touched sessions dirty. Events must carry Origin,
+	// Received and Identity. It does not look for duplicates. Errors: ErrFull, ErrUnavailable.
+	Append(ctx context.Context, tenant string, events []ingest.Event) error
+
+	// Dirty lists sessions that have events newer than their last PutSession and none newer than quietSince,
+	// oldest first, at most limit. A session is every explicit session id bound to an origin, and for origins
+	// without any the origin itself ("trace:..." and so on). When a session id arrives for an origin that was
+	// its own session until then, that old session is dirty too, and assembles to nothing.
+	Dirty(ctx context.Context, tenant string, quietSince time.Time, limit int) ([]DirtySession, error)
+
+	// Events calls fn once per session id with every stored event of every origin bound to that session, in
+	// arrival order, copies and events of other sessions of a shared origin included. It stops at fn's error.
+	// Sessions without events are skipped. The events belong to fn.
+	Events(ctx context.Context, tenant string, sessionIDs []string, fn func(sessionID string, events []ingest.Event) error) error
+
+	// PutSessions replaces the rows derived from sessions (summary and sequences), in one transaction per call
+	// where the engine has them, and clears their dirty mark up to DirtySession.Watermark: events that arrived
+	// since keep the session dirty. A session with no calls, LLM calls and user turns is removed.
+	PutSessions(ctx context.Context, tenant string, rows []SessionRow) error
+
+	// Sequences calls fn with every assembled sequence that the filter takes, in a stable order. The slices of
+	// the Sequence are valid until fn returns. Tool ids index the names that ToolNames returns afterwards.
+	Sequences(ctx context.Context, tenant string, filter SequenceFilter, fn func(*ingest.Sequence) error) error
+
+	// ToolNames returns the tool dictionary: index = id. It only grows.
+	ToolNames(ctx context.Context, tenant string) ([]string, error)
+
+	// Sessions lists summaries, newest start first.
+	Sessions(ctx context.Context, tenant string, filter SessionFilter) (Page[ingest.SessionSummary], error)
+
+	// PutRun stores a finished flow run; the same run id again replaces it.
+	PutRun(ctx context.Context, tenant string, run Run) error
+	// Runs lists finished flow runs, newest first.
+	Runs(ctx context.Context, tenant string, filter RunFilter) (Page[Run], error)
+	// RunStats sums finished runs per flow name and version in [from, to); zero times leave a side open.
+	RunStats(ctx context.Context, tenant string, from, to time.Time) ([]RunStat, error)
+
+	// Stats counts what is stored.
+	Stats(ctx context.Context, tenant string) (Stats, error)
+	// Ping answers nil when reads work.
+	Ping(ctx context.Context) error
+	Close() error
+}
+
+// DirtySession is a session to assemble. Watermark is opaque to the caller and goes back in PutSessions.
+type DirtySession struct {
+	ID        string
+	Watermark int64
+}
+
+// SessionRow is what assembly derives from one session. Sequences refer to tools by name here; the store
+// interns them.
+type SessionRow struct {
+	ID        string
+	Watermark int64
+	Summary   ingest.SessionSummary
+	Sequences []NamedSequence
+}
+
+// NamedSequence is a Sequence before interning.
+type NamedSequence struct {
+	RunIndex int
+	Agent    string
+	Start    time.Time
+	Tools    []string
+	Turns    []int32
+	Flags    []ingest.CallFlag
+}
+
+// SequenceFilter selects sequences by the time of their first call, [From, To); zero leaves a side open, and
+// sequences without a time are taken only when both sides are open.
+type SequenceFilter struct {
+	From, To time.Time
+	Agent    string
+}
+
+// SessionFilter selects and pages sessions. Limit 0 means 50; Cursor is a previous page's Next.
+type SessionFilter struct {
+	From, To time.Time
+	Agent    string
+	Tool     string // sessions that called this tool
+	Limit    int
+	Cursor   string
+}
+
+// Page is one page of a list; Next is "" on the last.
+type Page[T any] struct {
+	Items []T
+	Next  string
+}
+
+// Run is a finished flow run as reports and lists read it; Result is the whole redacted result record.
+type Run struct {
+	ID        string
+	Flow      string
+	Version   string
+	Status    string // succeeded, failed, handed_back, cancelled
+	Caller    string // principal
+	Start     time.Time
+	Duration  time.Duration
+	Steps     int // records in the log
+	StepsDone int // finished steps: neither failed nor skipped
+	ErrorCode string
+	Result    json.RawMessage
+	// LLMCallsAvoided and the others are the measured averages of the replaced stretches, taken from the
+	// flow's evidence when the run ended; zero for runs that saved nothing.
+	LLMCallsAvoided float64
+	TokensAvoided   float64
+	CostAvoidedUSD  float64
+	LatencyAvoided  time.Duration
+}
+
+// RunFilter selects and pages runs. Limit 0 means 50.
+type RunFilter struct {
+	Flow   string
+	Status string
+	Limit  int
+	Cursor string
+	ID     string // exactly this run
+}
+
+// RunStat sums the runs of one flow version.
+type RunStat struct {
+	Flow, Version           string
+	Runs, Succeeded, Failed int64
+	HandedBack              int64
+	StepsDone               int64
+	SumDuration             time.Duration
+	LLMCallsAvoided         float64
+	TokensAvoided           float64
+	CostAvoidedUSD          float64
+	LatencyAvoided          time.Duration
+}
+
+// Stats counts events as stored (copies included) and assembled sessions and calls (copies collapsed).
+type Stats struct {
+	Events        int64
+	ToolCallRows  int64
+	Sessions      int64
+	ToolCalls     int64 // in assembled sessions
+	LLMCalls      int64
+	Runs          int64
+	DirtySessions int64
+	SpoolRows     int64 // acknowledged, not yet in the engine
+	Bytes         int64 // on disk, where the engine can tell
+}

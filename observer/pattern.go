@@ -1,0 +1,133 @@
+// Package observer turns recorded sessions into patterns and proves from the recorded values where each
+// argument of a repeated sequence comes from.
+//
+// It knows sessions and sequences (package ingest), nothing of schemas, flows in review, or engines. Definitions
+// and formulas: stretches, folding, level-wise counting, delta-closedness, excess over an order-1 Markov null
+// model, greedy non-redundant selection, data flow by value equality.
+package observer
+
+import (
+	"time"
+)
+
+// Result is what one mining pass found. Patterns are in rank order, best first.
+type Result struct {
+	From, To  time.Time // window of the sequences read; zero when open
+	Sessions  int
+	Calls     int // agents' own calls read
+	Stretches int
+	// RepeatCalls are exact repeats that folding removed: a separate saving, never counted in patterns.
+	RepeatCalls int
+	LLMCalls    int // model calls issued by the stretches read (distinct turns)
+	Patterns    []Pattern
+	// Blocked are frequent paths that are not proposed as a whole, with what blocks them.
+	Blocked []Blocked
+	// Counted is the number of frequent sequences before selection, by length (index = length).
+	Counted []int
+}
+
+// Pattern is a repeated sequence of tools with its counts and statistics, and where its arguments come from.
+type Pattern struct {
+	Tools       []string
+	Occurrences int // non-overlapping, leftmost greedy per stretch
+	Sessions    int
+	Agents      int
+	// StepConfidence[k] = occ(t0..tk+1) / occ(t0..tk); len(Tools)-1 values in 0..1.
+	StepConfidence []float64
+	Expected       float64 // occurrences under the order-1 Markov null model
+	Excess         float64 // Occurrences - Expected
+	Z              float64
+	Score          float64 // Excess x (len-1), the rank key
+	// Success is the share of windows without an error, and its Wilson 95 % lower bound.
+	Success, SuccessLower float64
+	// TurnsSaved is the mean of (distinct assistant turns - 1) over the sampled occurrences.
+	TurnsSaved float64
+	// DataFlow is nil for counted patterns whose values were not examined.
+	DataFlow *DataFlow
+	// CutFrom names the longer frequent sequence that this pattern is the model-free part of; nil when the
+	// pattern was selected as it is.
+	CutFrom []string
+	// Examples are occurrences, at most a few, for reviewers and savings.
+	Examples []Occurrence
+}
+
+// Occurrence is one window of a session. Calls are the positions of the window's calls in the run, after
+// folding, so that a folded repeat is skipped.
+type Occurrence struct {
+	SessionID string
+	RunIndex  int
+	Calls     []int
+}
+
+// DataFlow explains every argument of a pattern by a source.
+type DataFlow struct {
+	Sampled int // occurrences examined
+	// Steps[k] explains the arguments of the k-th call.
+	Steps  []StepFlow
+	Inputs []Input
+	// Explained is the number of sampled occurrences in which every mapped argument held at once.
+	Explained int
+}
+
+// StepFlow explains one step's arguments, sorted by name.
+type StepFlow struct {
+	Args []ArgFlow
+}
+
+// SourceKind says where an argument's value comes from.
+type SourceKind string
+
+const (
+	SourceOutput SourceKind = "output" // JSON pointer into an earlier step's result
+	SourceArg    SourceKind = "arg"    // an earlier step's argument
+	SourceConst  SourceKind = "const"
+	SourceInput  SourceKind = "input"  // knowable before the first step: a flow input
+	SourceChoice SourceKind = "choice" // chosen by the model among inner results: cuts the flow
+)
+
+// ArgFlow is the accepted source of one argument and the evidence for it.
+type ArgFlow struct {
+	Arg      string
+	Presence float64 // share of sampled occurrences that have the argument
+	Kind     SourceKind
+	Step     int    // SourceOutput, SourceArg: the producing step
+	Pointer  string // SourceOutput: pointer into the result ("" = the whole); SourceArg: the argument's name
+	Value    any    // SourceConst
+	Input    string // SourceInput: name of the flow input
+	Evidence Evidence
+}
+
+// Evidence lets a reviewer check a mapping.
+type Evidence struct {
+	Present  int // sampled occurrences with the argument
+	Held     int // of these, how often the source reproduced the recorded value exactly
+	Distinct int // distinct values seen
+	// Chance is the rate at which the source equals the argument across mismatched sessions.
+	Chance float64
+	// Ambiguous is set when another source explains the same values and the data cannot tell them apart.
+	Ambiguous     bool
+	Supporting    []string // up to three session ids
+	Contradicting []string // up to three session ids
+	Note          string   // one sentence for people, "" when there is nothing to say
+}
+
+// Input is one input of the flow, with where callers got its value in the recorded sessions.
+type Input struct {
+	Name     string
+	Step     int // first step that uses it
+	Arg      string
+	Origin   string // "user text", "earlier result", "first step"
+	Examples []any  // a few, never secrets
+	Required bool
+}
+
+// Blocked says why a frequent path is not proposed.
+type Blocked struct {
+	Tools       []string
+	Occurrences int
+	Sessions    int
+	Reason      string // choice, branch, support, not_significant, errors, redundant, no_values
+	Step        int    // the step whose argument or continuation blocks; -1 when none
+	Arg         string // for choice: the argument
+	Detail      string // one sentence: what blocks and what would unblock
+}
