@@ -26,52 +26,62 @@ var (
 	ErrNotFound = errors.New("not found")
 	// ErrCursor: the page cursor is not one of ours.
 	ErrCursor = errors.New("bad cursor")
+	// ErrInvalid: an event lacks what every stored event must carry (see CheckEvents).
+	ErrInvalid = errors.New("invalid event")
 )
 
 // Store is the event store. All methods are safe for concurrent use. Every call is for one tenant.
 type Store interface {
 	// Append makes the events durable, in order, all or nothing. It records for each event the binding of its
 	// origin to its explicit session, if any, and marks the touched sessions dirty. Events must carry Origin,
-	// Received and Identity. It does not look for duplicates. Errors: ErrFull, ErrUnavailable.
+	// Received and Identity. It does not look for duplicates. An empty batch is no error. The store keeps no
+	// reference to the events. Errors: ErrInvalid, ErrFull, ErrUnavailable.
 	Append(ctx context.Context, tenant string, events []ingest.Event) error
 
-	// Dirty lists sessions that have events newer than their last PutSession and none newer than quietSince,
-	// oldest first, at most limit. A session is every explicit session id bound to an origin, and for origins
+	// Dirty lists sessions that have events newer than their last PutSession and none received after quietSince
+	// (zero: any), those whose newest event is oldest first, at most limit (positive). An event touches every
+	// session its origin is bound to. A session is every explicit session id bound to an origin, and for origins
 	// without any the origin itself ("trace:..." and so on). When a session id arrives for an origin that was
 	// its own session until then, that old session is dirty too, and assembles to nothing.
 	Dirty(ctx context.Context, tenant string, quietSince time.Time, limit int) ([]DirtySession, error)
 
 	// Events calls fn once per session id with every stored event of every origin bound to that session, in
 	// arrival order, copies and events of other sessions of a shared origin included. It stops at fn's error.
-	// Sessions without events are skipped. The events belong to fn.
+	// Sessions without events are skipped, such as an origin that has been bound since. The events belong to fn;
+	// their times are in UTC.
 	Events(ctx context.Context, tenant string, sessionIDs []string, fn func(sessionID string, events []ingest.Event) error) error
 
 	// PutSessions replaces the rows derived from sessions (summary and sequences), in one transaction per call
 	// where the engine has them, and clears their dirty mark up to DirtySession.Watermark: events that arrived
-	// since keep the session dirty. A session with no calls, LLM calls and user turns is removed.
+	// since keep the session dirty, whatever their Received says. A session whose summary has no calls, LLM calls
+	// and user turns is removed. A row needs no stored events.
 	PutSessions(ctx context.Context, tenant string, rows []SessionRow) error
 
 	// Sequences calls fn with every assembled sequence that the filter takes, in a stable order. The slices of
-	// the Sequence are valid until fn returns. Tool ids index the names that ToolNames returns afterwards.
+	// the Sequence are valid until fn returns. Tool ids index the names that ToolNames returns afterwards. It stops
+	// at fn's error.
 	Sequences(ctx context.Context, tenant string, filter SequenceFilter, fn func(*ingest.Sequence) error) error
 
 	// ToolNames returns the tool dictionary: index = id. It only grows.
 	ToolNames(ctx context.Context, tenant string) ([]string, error)
 
-	// Sessions lists summaries, newest start first.
+	// Sessions lists summaries, newest start first (equal starts by id), those without a start last. The time
+	// filter works as in SequenceFilter. Rows that are added while a caller pages neither repeat nor hide others.
 	Sessions(ctx context.Context, tenant string, filter SessionFilter) (Page[ingest.SessionSummary], error)
 
 	// PutRun stores a finished flow run; the same run id again replaces it.
 	PutRun(ctx context.Context, tenant string, run Run) error
-	// Runs lists finished flow runs, newest first.
+	// Runs lists finished flow runs, newest start first, paged as Sessions.
 	Runs(ctx context.Context, tenant string, filter RunFilter) (Page[Run], error)
-	// RunStats sums finished runs per flow name and version in [from, to); zero times leave a side open.
+	// RunStats sums finished runs per flow name and version, ordered by both, whose start is in [from, to); zero
+	// times leave a side open. The sums of what was avoided are taken over all runs.
 	RunStats(ctx context.Context, tenant string, from, to time.Time) ([]RunStat, error)
 
 	// Stats counts what is stored.
 	Stats(ctx context.Context, tenant string) (Stats, error)
 	// Ping answers nil when reads work.
 	Ping(ctx context.Context) error
+	// Close releases everything; again is no error. Other methods answer an error afterwards.
 	Close() error
 }
 
