@@ -1,0 +1,109 @@
+package store
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// AuditRow is one link of a tenant's audit chain.
+type AuditRow struct {
+	Seq     int64
+	At      time.Time
+	Actor   string
+	Action  string
+	Object  string
+	Detail  json.RawMessage // nil or a JSON value
+	PrevSum string          // "" for the first
+	Sum     string
+}
+
+// sum is the hex SHA-256 of the row's JSON with its place in the chain; every field but Sum enters.
+func (a *AuditRow) sum(tenant string) (string, error) {
+	raw, err := json.Marshal(struct {
+		Tenant, PrevSum       string
+		Seq, At               int64
+		Actor, Action, Object string
+		Detail                string
+	}{tenant, a.PrevSum, a.Seq, micros(a.At), a.Actor, a.Action, a.Object, string(a.Detail)})
+	if err != nil {
+		return "", fmt.Errorf("audit event: %w", err)
+	}
+	h := sha256.Sum256(raw)
+	return hex.EncodeToString(h[:]), nil
+}
+
+// Audit appends an event to the tenant's chain. Seq, PrevSum and Sum of row are set here.
+func (tx *Tx) Audit(tenant string, row AuditRow) error {
+	row.Seq, row.PrevSum = 0, ""
+	err := tx.row(`SELECT seq, sum FROM audit_heads WHERE tenant = ?`, []any{tenant}, &row.Seq, &row.PrevSum)
+	if err != nil && !errors.Is(err, ErrNotFound) {
+		return err
+	}
+	row.Seq++
+	row.At = fromMicros(micros(row.At))
+	if row.Sum, err = row.sum(tenant); err != nil {
+		return err
+	}
+	if _, err = tx.exec(`INSERT INTO audit_events (tenant, seq, at, actor, action, object, detail, prev_sum, sum)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`, tenant, row.Seq, micros(row.At), row.Actor, row.Action, row.Object,
+		[]byte(row.Detail), row.PrevSum, row.Sum); err != nil {
+		return err
+	}
+	_, err = tx.exec(`INSERT INTO audit_heads (tenant, seq, sum) VALUES (?, ?, ?)
+		ON CONFLICT (tenant) DO UPDATE SET seq = excluded.seq, sum = excluded.sum`, tenant, row.Seq, row.Sum)
+	return err
+}
+
+// AuditEvents lists events with Seq > after, oldest first.
+func (r *Reader) AuditEvents(tenant string, after int64, limit int) ([]AuditRow, error) {
+	return collect(r, func(s scanner) (a AuditRow, err error) {
+		var at int64
+		err = s.Scan(&a.Seq, &at, &a.Actor, &a.Action, &a.Object, (*[]byte)(&a.Detail), &a.PrevSum, &a.Sum)
+		a.At = fromMicros(at)
+		return a, err
+	}, `SELECT seq, at, actor, action, object, detail, prev_sum, sum FROM audit_events
+		WHERE tenant = ? AND seq > ? ORDER BY seq LIMIT ?`, tenant, after, clampLimit(limit))
+}
+
+// VerifyAudit walks the whole chain and returns its length, or an error that names the first event that was
+// changed, removed or added by other means than Audit.
+func (r *Reader) VerifyAudit(tenant string) (int64, error) {
+	var seq int64
+	prev := ""
+	for {
+		rows, err := r.AuditEvents(tenant, seq, MaxLimit)
+		if err != nil {
+			return 0, err
+		}
+		if len(rows) == 0 {
+			break
+		}
+		for i := range rows {
+			want, err := rows[i].sum(tenant)
+			if err != nil {
+				return 0, err
+			}
+			if rows[i].Seq != seq+1 || rows[i].PrevSum != prev || rows[i].Sum != want {
+				return 0, fmt.Errorf("audit chain broken at event %d", seq+1)
+			}
+			seq, prev = rows[i].Seq, rows[i].Sum
+		}
+	}
+	var headSeq int64
+	var headSum string
+	err := r.row(`SELECT seq, sum FROM audit_heads WHERE tenant = ?`, []any{tenant}, &headSeq, &headSum)
+	if errors.Is(err, ErrNotFound) && seq == 0 {
+		return 0, nil
+	}
+	if err != nil && !errors.Is(err, ErrNotFound) {
+		return 0, err
+	}
+	if headSeq != seq || headSum != prev {
+		return 0, fmt.Errorf("audit chain broken after event %d: its end is missing or not ours", seq)
+	}
+	return seq, nil
+}

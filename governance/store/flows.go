@@ -1,0 +1,115 @@
+package store
+
+import "time"
+
+// FlowVersionRow is one version of a flow. Active says that the flow's active pointer names it.
+type FlowVersionRow struct {
+	Name       string
+	Version    string
+	Digest     string
+	Status     string
+	Revision   int64
+	ProposalID string
+	PromotedBy string
+	CreatedAt  time.Time
+	Flow       []byte // the flow as JSON
+	Savings    []byte // JSON
+	Active     bool
+}
+
+// PinRow is the tool definition that a flow version was approved with.
+type PinRow struct {
+	Flow, Version, Tool, SchemaHash string
+}
+
+const flowSelect = `SELECT v.name, v.version, v.digest, v.status, v.revision, v.proposal_id, v.promoted_by, v.created_at,
+	v.flow, v.savings, coalesce(f.active_version = v.version, 0)
+	FROM flow_versions v LEFT JOIN flows f ON f.tenant = v.tenant AND f.name = v.name WHERE v.tenant = ?`
+
+func scanFlow(s scanner) (f FlowVersionRow, err error) {
+	var at int64
+	err = s.Scan(&f.Name, &f.Version, &f.Digest, &f.Status, &f.Revision, &f.ProposalID, &f.PromotedBy, &at,
+		&f.Flow, &f.Savings, &f.Active)
+	f.CreatedAt = fromMicros(at)
+	return f, err
+}
+
+// FlowVersions lists every version of every flow (name "") or of one, by name, oldest version first.
+func (r *Reader) FlowVersions(tenant, name string) ([]FlowVersionRow, error) {
+	return collect(r, scanFlow, flowSelect+` AND (? = '' OR v.name = ?) ORDER BY v.name, v.created_at, v.version`, tenant, name, name)
+}
+
+// FlowVersion reads one version; version "" is the one that the active pointer names. Errors: ErrNotFound.
+func (r *Reader) FlowVersion(tenant, name, version string) (FlowVersionRow, error) {
+	rows, err := collect(r, scanFlow, flowSelect+` AND v.name = ? AND v.version = CASE ? WHEN '' THEN f.active_version ELSE ? END`,
+		tenant, name, version, version)
+	if err != nil {
+		return FlowVersionRow{}, err
+	}
+	if len(rows) == 0 {
+		return FlowVersionRow{}, ErrNotFound
+	}
+	return rows[0], nil
+}
+
+// InsertFlowVersion stores a new version with its pins. Errors: ErrExists.
+func (tx *Tx) InsertFlowVersion(tenant string, f FlowVersionRow, pins map[string]string) error {
+	if _, err := tx.exec(`INSERT INTO flow_versions
+		(tenant, name, version, digest, status, revision, proposal_id, promoted_by, created_at, flow, savings)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, tenant, f.Name, f.Version, f.Digest, f.Status, f.Revision, f.ProposalID,
+		f.PromotedBy, micros(f.CreatedAt), f.Flow, f.Savings); err != nil {
+		return err
+	}
+	return tx.putPins(tenant, f.Name, f.Version, pins)
+}
+
+// UpdateFlowVersion stores status and flow of a version whose revision is still ifRevision, and raises it by
+// one; pins nil keeps the pins. Errors: ErrStale.
+func (tx *Tx) UpdateFlowVersion(tenant string, f FlowVersionRow, pins map[string]string, ifRevision int64) error {
+	if err := tx.swap(`UPDATE flow_versions SET status = ?, flow = ?, revision = revision + 1
+		WHERE tenant = ? AND name = ? AND version = ? AND revision = ?`,
+		f.Status, f.Flow, tenant, f.Name, f.Version, ifRevision); err != nil {
+		return err
+	}
+	if pins == nil {
+		return nil
+	}
+	return tx.putPins(tenant, f.Name, f.Version, pins)
+}
+
+func (tx *Tx) putPins(tenant, name, version string, pins map[string]string) error {
+	if _, err := tx.exec(`DELETE FROM flow_pins WHERE tenant = ? AND flow = ? AND version = ?`, tenant, name, version); err != nil {
+		return err
+	}
+	for tool, hash := range pins {
+		if _, err := tx.exec(`INSERT INTO flow_pins (tenant, flow, version, tool, schema_hash) VALUES (?, ?, ?, ?, ?)`,
+			tenant, name, version, tool, hash); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// SetActive points the flow's active pointer at version.
+func (tx *Tx) SetActive(tenant, name, version string) error {
+	_, err := tx.exec(`INSERT INTO flows (tenant, name, active_version) VALUES (?, ?, ?)
+		ON CONFLICT (tenant, name) DO UPDATE SET active_version = excluded.active_version`, tenant, name, version)
+	return err
+}
+
+// PinsOf lists the pins of one flow version, by tool.
+func (r *Reader) PinsOf(tenant, name, version string) ([]PinRow, error) {
+	return r.pins(`flow = ? AND version = ? ORDER BY tool`, tenant, name, version)
+}
+
+// PinsOn lists the flow versions that pin a tool, by flow and version.
+func (r *Reader) PinsOn(tenant, tool string) ([]PinRow, error) {
+	return r.pins(`tool = ? ORDER BY flow, version`, tenant, tool)
+}
+
+func (r *Reader) pins(where string, args ...any) ([]PinRow, error) {
+	return collect(r, func(s scanner) (p PinRow, err error) {
+		err = s.Scan(&p.Flow, &p.Version, &p.Tool, &p.SchemaHash)
+		return p, err
+	}, `SELECT flow, version, tool, schema_hash FROM flow_pins WHERE tenant = ? AND `+where, args...)
+}
