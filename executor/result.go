@@ -28,20 +28,54 @@ type Invoker interface {
 	Invoke(ctx context.Context, tool *flows.Tool, input map[string]any, call CallInfo) (any, error)
 }
 
+// PromptInvoker is an Invoker that knows tools whose calls return soon after ctx ends. The engine calls those on
+// the run's own goroutine; every other call gets one of its own, so that it can be abandoned.
+type PromptInvoker interface {
+	Invoker
+	Prompt(tool *flows.Tool) bool
+}
+
 // CallInfo identifies the call for idempotency keys, trace context and logs.
 type CallInfo struct {
 	RunID     string
+	TraceID   string // the run's trace id; 32 hex digits where it is a W3C one
 	StepIndex int
 	StepID    string
-	Attempt   int // 1-based
+	Attempt   int  // 1-based
+	Fallback  bool // the call of a step's fallback tool
 }
 
+// Classes of tool errors, which retry policies name.
+const (
+	ClassTimeout    = "timeout"
+	ClassValidation = "validation"
+	ClassIO         = "io"
+	ClassRateLimit  = "rate_limit"
+	ClassOther      = "other"
+)
+
+// ValidClass reports whether s is one of the error classes.
+func ValidClass(s string) bool {
+	switch s {
+	case ClassTimeout, ClassValidation, ClassIO, ClassRateLimit, ClassOther:
+		return true
+	}
+	return false
+}
+
+// CodeOutputTooLarge is the ToolError code of a binding that cut an answer off at its cap; the step's record says
+// CW-E009 then.
+const CodeOutputTooLarge = "output_too_large"
+
 // ToolError is an error that a tool or its binding reports. Class is one of timeout, validation, io,
-// rate_limit, other; Code is the binding's stable code when it has one (egress_denied, http_status, ...).
+// rate_limit, other ("" counts as other); Code is the binding's stable code when it has one (egress_denied,
+// http_status, ...). Type is the error's class name in the tool's own language where it reports one; imported
+// retry filters such as "builtins:OSError" compare it exactly.
 type ToolError struct {
 	Class   string
 	Code    string
 	Message string
+	Type    string
 }
 
 func (e *ToolError) Error() string { return e.Message }

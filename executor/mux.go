@@ -1,0 +1,43 @@
+package executor
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"pave/flows"
+)
+
+// Mux sends every call to the Invoker of its tool's binding kind. It is immutable and safe for concurrent use.
+type Mux struct{ kinds map[string]Invoker }
+
+var _ PromptInvoker = (*Mux)(nil)
+
+// NewMux builds a Mux from binding kinds ("http", "local", ...) to their Invokers.
+func NewMux(kinds map[string]Invoker) *Mux { return &Mux{kinds: maps.Clone(kinds)} }
+
+// Invoke implements Invoker. A tool without a binding is a *ToolError with code unbound_tools.
+func (m *Mux) Invoke(ctx context.Context, tool *flows.Tool, input map[string]any, call CallInfo) (any, error) {
+	if tool.Binding == nil {
+		return nil, &ToolError{Class: ClassOther, Code: string(flows.CodeUnbound),
+			Message: fmt.Sprintf("tool '%s' has no binding: add one to its tool file and apply it", tool.Name)}
+	}
+	invoker, ok := m.kinds[tool.Binding.Kind]
+	if !ok {
+		known := strings.Join(slices.Sorted(maps.Keys(m.kinds)), ", ")
+		return nil, &ToolError{Class: ClassOther, Code: string(flows.CodeUnbound),
+			Message: fmt.Sprintf("tool '%s' has a binding of kind %q, which is not available here (available: %s)", tool.Name, tool.Binding.Kind, known)}
+	}
+	return invoker.Invoke(ctx, tool, input, call)
+}
+
+// Prompt implements PromptInvoker by asking the tool's Invoker.
+func (m *Mux) Prompt(tool *flows.Tool) bool {
+	if tool.Binding == nil {
+		return true
+	}
+	p, ok := m.kinds[tool.Binding.Kind].(PromptInvoker)
+	return ok && p.Prompt(tool)
+}
