@@ -203,13 +203,11 @@ func FuzzValueDecode(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		v, err := Decode(data)
-		var std any
-		stdErr := json.Unmarshal(data, &std)
 		if err != nil {
 			return
 		}
-		if stdErr != nil {
-			t.Fatalf("encoding/json refuses %q: %v", data, stdErr)
+		if !json.Valid(data) {
+			t.Fatalf("encoding/json refuses %q", data)
 		}
 		again, err := Decode(Encode(v))
 		if err != nil {

@@ -1,0 +1,292 @@
+package schema
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"pave/flows/value"
+)
+
+// pass is one walk over a value. path is the way to the current value, found what does not fit.
+type pass struct {
+	omitAbsent bool
+	path       []string
+	found      []Violation
+}
+
+func (p *pass) violate(kind, message string) {
+	loc := "$"
+	if len(p.path) > 0 {
+		loc = strings.Join(p.path, ".")
+	}
+	p.found = append(p.found, Violation{Loc: loc, Type: kind, Message: message})
+}
+
+// below applies n to the part of the current value under token.
+func (p *pass) below(n *node, v any, token string) any {
+	p.path = append(p.path, token)
+	out := p.apply(n, v, false)
+	p.path = p.path[:len(p.path)-1]
+	return out
+}
+
+// apply returns v as n wants it.
+func (p *pass) apply(n *node, v any, root bool) any {
+	n = n.deref()
+	switch {
+	case n.never:
+		p.violate("never", "nothing is allowed here")
+		return nil
+	case n.hasEnum:
+		return p.enum(n, v)
+	case len(n.union) > 0:
+		return p.union(n, v)
+	}
+	before := len(p.found)
+	v = p.typed(n, v, root)
+	if len(p.found) == before {
+		p.bounds(n, v)
+	}
+	return v
+}
+
+// typed coerces v to the first of n's types that takes it, an exact match before any coercion.
+func (p *pass) typed(n *node, v any, root bool) any {
+	switch {
+	case len(n.types) == 0:
+		return p.untyped(n, v, root)
+	case len(n.types) == 1:
+		return p.coerce(n, n.types[0], v, root)
+	}
+	for _, k := range n.types {
+		if isExactly(k, v) {
+			return p.coerce(n, k, v, root)
+		}
+	}
+	return p.firstOf(len(n.types), func(q *pass, i int) any { return q.coerce(n, n.types[i], v, root) },
+		func(i int) bool { return n.types[i] == kindNull })
+}
+
+// untyped applies the object and array keywords of a schema without a type to values of those types.
+func (p *pass) untyped(n *node, v any, root bool) any {
+	switch v := v.(type) {
+	case map[string]any:
+		if n.props != nil || n.extras != extrasDrop {
+			return p.object(n, v)
+		}
+	case []any:
+		if n.items != nil {
+			return p.array(n, v)
+		}
+	}
+	if root && len(n.props) > 0 {
+		if _, ok := v.(map[string]any); !ok {
+			p.violate("model_type", "must be an object")
+		}
+	}
+	return v
+}
+
+// union takes the first member that v fits exactly, else the first that it can be coerced to.
+func (p *pass) union(n *node, v any) any {
+	for _, m := range n.union {
+		if !m.exact(v) {
+			continue
+		}
+		q := pass{omitAbsent: p.omitAbsent}
+		if out := q.apply(m, v, true); q.found == nil {
+			return out
+		}
+	}
+	return p.firstOf(len(n.union), func(q *pass, i int) any { return q.apply(n.union[i], v, true) },
+		func(i int) bool { m := n.union[i].deref(); return slices.Equal(m.types, []kind{kindNull}) })
+}
+
+// firstOf returns the first alternative without violations. When all fail, the violations of the only
+// alternative that is not null are reported, or that none of several fits.
+func (p *pass) firstOf(n int, try func(q *pass, i int) any, isNull func(i int) bool) any {
+	var only []Violation
+	tried := 0
+	for i := range n {
+		q := pass{omitAbsent: p.omitAbsent, path: slices.Clone(p.path)}
+		out := try(&q, i)
+		if q.found == nil {
+			return out
+		}
+		if !isNull(i) {
+			only = q.found
+			tried++
+		}
+	}
+	if tried == 1 {
+		p.found = append(p.found, only...)
+	} else {
+		p.violate("union_error", "fits none of the allowed types")
+	}
+	return nil
+}
+
+// exact reports whether v has the type of the schema without coercion.
+func (n *node) exact(v any) bool {
+	n = n.deref()
+	switch {
+	case n.never:
+		return false
+	case n.hasEnum:
+		return slices.ContainsFunc(n.enum, func(e any) bool { return value.Equal(e, v) })
+	case len(n.union) > 0:
+		return slices.ContainsFunc(n.union, func(m *node) bool { return m.exact(v) })
+	case len(n.types) == 0:
+		return true
+	}
+	return slices.ContainsFunc(n.types, func(k kind) bool { return isExactly(k, v) })
+}
+
+func isExactly(k kind, v any) bool {
+	switch v.(type) {
+	case nil:
+		return k == kindNull
+	case bool:
+		return k == kindBoolean
+	case string:
+		return k == kindString
+	case int64, json.Number:
+		return k == kindInteger || k == kindNumber
+	case float64:
+		return k == kindNumber
+	case []any:
+		return k == kindArray
+	case map[string]any:
+		return k == kindObject
+	}
+	return false
+}
+
+func (p *pass) enum(n *node, v any) any {
+	for _, e := range n.enum {
+		if value.Equal(e, v) {
+			return e
+		}
+	}
+	// As in the base system true stands for 1 and false for 0, both ways.
+	if asNumber, ok := boolNumber(v); ok {
+		for _, e := range n.enum {
+			if value.Equal(e, asNumber) {
+				return e
+			}
+		}
+	}
+	for _, e := range n.enum {
+		if asNumber, ok := boolNumber(e); ok && value.Equal(asNumber, v) {
+			return e
+		}
+	}
+	allowed := make([]string, len(n.enum))
+	for i, e := range n.enum {
+		allowed[i] = string(value.Encode(e))
+	}
+	p.violate("literal_error", "must be one of "+strings.Join(allowed, ", "))
+	return nil
+}
+
+func boolNumber(v any) (int64, bool) {
+	b, ok := v.(bool)
+	if b {
+		return 1, ok
+	}
+	return 0, ok
+}
+
+func (p *pass) object(n *node, v map[string]any) any {
+	out := make(map[string]any, max(len(n.props), len(v)))
+	known := 0
+	for _, prop := range n.props {
+		given, ok := v[prop.name]
+		switch {
+		case ok:
+			known++
+			out[prop.name] = p.below(prop.node, given, prop.name)
+		case prop.required:
+			p.path = append(p.path, prop.name)
+			p.violate("missing", "is required")
+			p.path = p.path[:len(p.path)-1]
+		case prop.hasDefault:
+			out[prop.name] = prop.dflt
+		case !p.omitAbsent && prop.node.nullable():
+			out[prop.name] = nil
+		}
+	}
+	if n.extras == extrasDrop || known == len(v) {
+		return out
+	}
+	var extra []string
+	for key := range v {
+		if _, declared := n.index[key]; !declared {
+			extra = append(extra, key)
+		}
+	}
+	slices.Sort(extra)
+	for _, key := range extra {
+		switch n.extras {
+		case extrasKeep:
+			out[key] = v[key]
+		case extrasSchema:
+			out[key] = p.below(n.extra, v[key], key)
+		case extrasForbid:
+			p.path = append(p.path, key)
+			p.violate("extra_forbidden", "is not a known property")
+			p.path = p.path[:len(p.path)-1]
+		}
+	}
+	return out
+}
+
+func (p *pass) array(n *node, v []any) any {
+	if n.items == nil {
+		return v
+	}
+	out := make([]any, len(v))
+	for i := range v {
+		out[i] = p.below(n.items, v[i], strconv.Itoa(i))
+	}
+	return out
+}
+
+// bounds checks the coerced value.
+func (p *pass) bounds(n *node, v any) {
+	switch v := v.(type) {
+	case string:
+		if length := utf8.RuneCountInString(v); length < n.minLen {
+			p.violate("string_too_short", fmt.Sprintf("must have at least %d characters", n.minLen))
+		} else if n.maxLen != nil && length > *n.maxLen {
+			p.violate("string_too_long", fmt.Sprintf("must have at most %d characters", *n.maxLen))
+		} else if n.pattern != nil && !n.pattern.MatchString(v) {
+			p.violate("string_pattern_mismatch", "must match "+n.pattern.String())
+		}
+	case []any:
+		if len(v) < n.minItems {
+			p.violate("too_short", fmt.Sprintf("must have at least %d items", n.minItems))
+		} else if n.maxItems != nil && len(v) > *n.maxItems {
+			p.violate("too_long", fmt.Sprintf("must have at most %d items", *n.maxItems))
+		}
+	case int64, float64, json.Number:
+		if b := n.min; b != nil {
+			if order := compareNumbers(v, b.limit); order < 0 && !b.exclusive {
+				p.violate("greater_than_equal", "must be at least "+string(value.Encode(b.limit)))
+			} else if order <= 0 && b.exclusive {
+				p.violate("greater_than", "must be more than "+string(value.Encode(b.limit)))
+			}
+		}
+		if b := n.max; b != nil {
+			if order := compareNumbers(v, b.limit); order > 0 && !b.exclusive {
+				p.violate("less_than_equal", "must be at most "+string(value.Encode(b.limit)))
+			} else if order >= 0 && b.exclusive {
+				p.violate("less_than", "must be less than "+string(value.Encode(b.limit)))
+			}
+		}
+	}
+}
