@@ -1,0 +1,269 @@
+package sqlite
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+
+	"github.com/klauspost/compress/zstd"
+
+	"pave/ingest"
+)
+
+// A block is cut before its payload would pass blockBytes, so that reading one event never decodes much more; one
+// event larger than that has a block of its own.
+const (
+	blockBytes  = 256 << 10
+	blockEvents = 4096
+)
+
+// headVersion is the first byte of a head, so that a later form is told from this one.
+const headVersion = 1
+
+// maxBlockRaw bounds what a block may decode to: one event of the largest size that SQLite holds.
+const maxBlockRaw = 1 << 30
+
+var (
+	// The checksums that zstd adds find damage on disk.
+	compressor, _   = zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithWindowSize(2*blockBytes), zstd.WithEncoderConcurrency(2))
+	decompressor, _ = zstd.NewReader(nil, zstd.WithDecoderConcurrency(2), zstd.WithDecoderMaxMemory(maxBlockRaw))
+)
+
+// bits of an event's record.
+const (
+	bitSeq = 1 << iota
+	bitTurn
+	bitTruncated
+	bitCost
+)
+
+// blockWriter collects events and encodes them as a block.
+//
+// The head is: version, seconds that times count from, string table (count, lengths, bytes), number of records,
+// their lengths, the records. A record refers to strings by their place in the table and to its contents by offset
+// and lengths in the payload. The payload is nothing but contents.
+type blockWriter struct {
+	base    int64
+	strings map[string]uint64
+	lengths encoder // of strings
+	text    []byte
+	sizes   encoder // of records
+	records encoder
+	payload []byte
+	events  int
+}
+
+func newBlockWriter() *blockWriter {
+	return &blockWriter{strings: map[string]uint64{}}
+}
+
+// fits tells whether an event with so many content bytes may still be added.
+func (w *blockWriter) fits(contents int) bool {
+	return w.events == 0 || (w.events < blockEvents && len(w.payload)+contents <= blockBytes && len(w.text) <= blockBytes)
+}
+
+// contentBytes is the size of what add puts into the payload.
+func contentBytes(e *ingest.Event) int {
+	n := len(e.Metadata)
+	switch e.Kind {
+	case ingest.KindToolCall:
+		n += len(e.Call.Args) + len(e.Call.Result) + len(e.Call.Error)
+	case ingest.KindUserMessage:
+		n += len(e.User.Text)
+	}
+	return n
+}
+
+// add appends one checked event and returns its place in the block.
+func (w *blockWriter) add(e *ingest.Event) uint64 {
+	if w.events == 0 {
+		w.base = e.Received.Unix()
+	}
+	r := &w.records
+	before := len(r.b)
+	r.byte(byte(e.Kind))
+	r.byte(bitsOf(e))
+	for _, s := range [...]string{
+		e.Origin, e.SessionID, e.TraceID, e.SpanID, e.ParentSpanID, e.RunID, e.Agent, e.Source, string(e.OriginKind), e.Identity,
+	} {
+		r.uint(w.intern(s))
+	}
+	r.int(e.Seq)
+	r.int(int64(e.Turn))
+	r.time(e.Start, w.base)
+	r.int(int64(e.Duration))
+	r.time(e.Received, w.base)
+	r.uint(uint64(len(w.payload)))
+	w.content(e.Metadata)
+	switch e.Kind {
+	case ingest.KindToolCall:
+		c := e.Call
+		r.uint(w.intern(c.Tool))
+		r.uint(w.intern(c.CallID))
+		r.uint(w.intern(string(c.Status)))
+		w.content(c.Args)
+		w.content(c.Result)
+		r.uint(uint64(len(c.Error)))
+		w.payload = append(w.payload, c.Error...)
+	case ingest.KindLLMCall:
+		l := e.LLM
+		r.uint(w.intern(l.Model))
+		r.int(int64(l.Count))
+		r.int(l.InputTokens)
+		r.int(l.OutputTokens)
+		r.int(l.CachedTokens)
+		r.float(l.CostUSD)
+	case ingest.KindUserMessage:
+		r.uint(uint64(len(e.User.Text)))
+		w.payload = append(w.payload, e.User.Text...)
+	}
+	w.sizes.uint(uint64(len(r.b) - before))
+	w.events++
+	return uint64(w.events - 1)
+}
+
+func bitsOf(e *ingest.Event) byte {
+	var bits byte
+	if e.HasSeq {
+		bits |= bitSeq
+	}
+	if e.HasTurn {
+		bits |= bitTurn
+	}
+	if e.Kind == ingest.KindToolCall && e.Call.Truncated {
+		bits |= bitTruncated
+	}
+	if e.Kind == ingest.KindLLMCall && e.LLM.HasCost {
+		bits |= bitCost
+	}
+	return bits
+}
+
+// intern gives the place of a string in the table.
+func (w *blockWriter) intern(s string) uint64 {
+	id, ok := w.strings[s]
+	if !ok {
+		id = uint64(len(w.strings))
+		w.strings[s] = id
+		w.lengths.uint(uint64(len(s)))
+		w.text = append(w.text, s...)
+	}
+	return id
+}
+
+// content appends raw JSON to the payload; its length is one more than it is, so that 0 is nil.
+func (w *blockWriter) content(raw json.RawMessage) {
+	if raw == nil {
+		w.records.uint(0)
+		return
+	}
+	w.records.uint(uint64(len(raw)) + 1)
+	w.payload = append(w.payload, raw...)
+}
+
+// finish encodes the block, and leaves the writer empty for the next one.
+func (w *blockWriter) finish() (head, payload []byte) {
+	var h encoder
+	h.b = make([]byte, 0, 64+len(w.lengths.b)+len(w.text)+len(w.sizes.b)+len(w.records.b))
+	h.byte(headVersion)
+	h.int(w.base)
+	h.uint(uint64(len(w.strings)))
+	h.b = append(h.b, w.lengths.b...)
+	h.b = append(h.b, w.text...)
+	h.uint(uint64(w.events))
+	h.b = append(h.b, w.sizes.b...)
+	h.b = append(h.b, w.records.b...)
+	head = compressor.EncodeAll(h.b, nil)
+	payload = compressor.EncodeAll(w.payload, nil)
+	clear(w.strings)
+	w.lengths.b, w.text, w.sizes.b, w.records.b = w.lengths.b[:0], w.text[:0], w.sizes.b[:0], w.records.b[:0]
+	w.payload, w.events = w.payload[:0], 0
+	return head, payload
+}
+
+// block is a decoded block. It does not change, so several readers may share it.
+type block struct {
+	base    int64
+	strings []string
+	records [][]byte
+	payload []byte
+	size    int // bytes it keeps in memory, about
+}
+
+// openBlock decodes the two columns of a block.
+func openBlock(head, payload []byte) (*block, error) {
+	raw, err := decompressor.DecodeAll(head, nil)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errDamaged, err)
+	}
+	d := decoder{b: raw}
+	if v := d.byte(); v != headVersion {
+		return nil, fmt.Errorf("%w: block of version %d", errDamaged, v)
+	}
+	b := &block{base: d.int()}
+	sizes := make([]uint64, d.count())
+	for i := range sizes {
+		sizes[i] = d.uint()
+	}
+	// One copy for all strings: they are many and short, and the events of a block are mostly read together.
+	text := string(d.b)
+	b.strings = make([]string, len(sizes))
+	for i, size := range sizes {
+		at := len(text) - len(d.b)
+		b.strings[i] = text[at : at+len(d.bytes(size))]
+	}
+	sizes = make([]uint64, d.count())
+	for i := range sizes {
+		sizes[i] = d.uint()
+	}
+	b.records = make([][]byte, len(sizes))
+	for i, size := range sizes {
+		b.records[i] = d.bytes(size)
+	}
+	if d.err != nil {
+		return nil, d.err
+	}
+	if b.payload, err = decompressor.DecodeAll(payload, nil); err != nil {
+		return nil, fmt.Errorf("%w: %w", errDamaged, err)
+	}
+	b.size = 2*len(raw) + len(b.payload) + 16*len(b.strings) + 24*len(b.records)
+	return b, nil
+}
+
+// event decodes the event at place i; it shares nothing with the block that can be written to.
+func (b *block) event(i uint64, e *ingest.Event) error {
+	if i >= uint64(len(b.records)) {
+		return errDamaged
+	}
+	r := recordReader{decoder: decoder{b: b.records[i]}, block: b}
+	e.Kind = ingest.Kind(r.byte())
+	bits := r.byte()
+	e.HasSeq, e.HasTurn = bits&bitSeq != 0, bits&bitTurn != 0
+	e.Origin, e.SessionID, e.TraceID, e.SpanID, e.ParentSpanID = r.interned(), r.interned(), r.interned(), r.interned(), r.interned()
+	e.RunID, e.Agent, e.Source = r.interned(), r.interned(), r.interned()
+	e.OriginKind, e.Identity = ingest.OriginKind(r.interned()), r.interned()
+	e.Seq, e.Turn = r.int(), int32(r.int())
+	e.Start, e.Duration, e.Received = r.time(b.base), r.duration(), r.time(b.base)
+	r.offset = r.uint()
+	e.Metadata = r.content()
+	switch e.Kind {
+	case ingest.KindToolCall:
+		e.Call = &ingest.ToolCall{
+			Tool: r.interned(), CallID: r.interned(), Status: ingest.Status(r.interned()),
+			Args: r.content(), Result: r.content(), Error: r.text(), Truncated: bits&bitTruncated != 0,
+		}
+	case ingest.KindLLMCall:
+		e.LLM = &ingest.LLMCall{
+			Model: r.interned(), Count: int32(r.int()), InputTokens: r.int(), OutputTokens: r.int(), CachedTokens: r.int(),
+			CostUSD: r.float(), HasCost: bits&bitCost != 0,
+		}
+	case ingest.KindUserMessage:
+		e.User = &ingest.UserMessage{Text: r.text()}
+	}
+	return r.err
+}
+
+// appendPlace adds a place to the ascending places of a segment.
+func appendPlace(list []byte, last, place uint64) []byte {
+	return binary.AppendUvarint(list, place-last)
+}

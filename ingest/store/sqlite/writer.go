@@ -1,0 +1,184 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+)
+
+// errClosed is the answer of a closed store.
+var errClosed = errors.New("the event store is closed")
+
+// Caches of the writer: open origins and the tool names of tenants, far more than are in use at a time.
+const cachedOrigins = 50_000
+
+// writer owns the one connection that writes, with what it knows of the file while no one else writes.
+type writer struct {
+	turn   chan struct{} // holds one token; who has it may write
+	closed bool
+	conn   *sql.Conn
+
+	findTenant, addTenant, count     *sql.Stmt
+	findName, addName                *sql.Stmt
+	findHead, findBindings           *sql.Stmt
+	addBlock                         *sql.Stmt
+	dropSession, dropSequences       *sql.Stmt
+	clean                            *sql.Stmt
+	segments, heads, bindings        *bulk
+	dirty, words, sessions, seqs     *bulk
+	tenants                          map[string]int64
+	origins                          *lru[nameKey, *origin]
+	dictionaries                     map[dictionaryKey]*dictionary
+	lastName, lastBlock, lastSegment int64
+}
+
+// nameKey is a name inside a tenant.
+type nameKey struct {
+	tenant int64
+	name   string
+}
+
+func newWriter(ctx context.Context, db *sql.DB) (*writer, error) {
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	w := &writer{turn: make(chan struct{}, 1), conn: conn, origins: newLRU[nameKey, *origin](cachedOrigins)}
+	w.turn <- struct{}{}
+	if err := w.prepare(ctx); err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	if err := w.forget(ctx); err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	return w, nil
+}
+
+func (w *writer) prepare(ctx context.Context) error {
+	for _, p := range []struct {
+		stmt **sql.Stmt
+		text string
+	}{
+		{&w.findTenant, "SELECT id FROM tenants WHERE name = ?"},
+		{&w.addTenant, "INSERT INTO tenants (name) VALUES (?) RETURNING id"},
+		{&w.count, `UPDATE tenants SET events = events + ?, tool_call_events = tool_call_events + ?, sessions = sessions + ?,
+			tool_calls = tool_calls + ?, llm_calls = llm_calls + ? WHERE id = ?`},
+		{&w.findName, "SELECT id FROM names WHERE tenant = ? AND name = ?"},
+		{&w.addName, "INSERT INTO names (id, tenant, name) VALUES (?, ?, ?)"},
+		{&w.findHead, "SELECT segment FROM heads WHERE origin = ?"},
+		{&w.findBindings, "SELECT n.name, n.id FROM bindings b JOIN names n ON n.id = b.session WHERE b.origin = ?"},
+		{&w.addBlock, "INSERT INTO blocks (id, received, events, head, payload) VALUES (?, ?, ?, ?, ?)"},
+		{&w.dropSession, "DELETE FROM sessions WHERE session = ? RETURNING tool_calls, llm_calls"},
+		{&w.dropSequences, "DELETE FROM sequences WHERE tenant = ? AND session = ?"},
+		{&w.clean, "DELETE FROM dirty WHERE session = ? AND touched <= ?"},
+	} {
+		var err error
+		if *p.stmt, err = w.conn.PrepareContext(ctx, p.text); err != nil {
+			return fmt.Errorf("prepare %q: %w", p.text, err)
+		}
+	}
+	for _, p := range []struct {
+		bulk    **bulk
+		insert  string
+		columns int
+		tail    string
+	}{
+		{&w.segments, "INSERT INTO segments (id, origin, prev, block, events)", 5, ""},
+		{&w.heads, "REPLACE INTO heads (origin, segment)", 2, ""},
+		{&w.bindings, "INSERT INTO bindings (origin, session)", 2, ""},
+		{&w.dirty, "INSERT INTO dirty (session, tenant, newest, touched)", 4,
+			"ON CONFLICT (session) DO UPDATE SET newest = max(newest, excluded.newest), touched = excluded.touched"},
+		{&w.words, "INSERT INTO words (tenant, kind, id, word)", 4, ""},
+		{&w.sessions, "INSERT INTO sessions (session, tenant, name, start, tool_calls, llm_calls, tools, agents, summary)", 9, ""},
+		{&w.seqs, "INSERT INTO sequences (tenant, session, run, start, data)", 5, ""},
+	} {
+		var err error
+		if *p.bulk, err = prepareBulk(ctx, w.conn, p.insert, p.columns, p.tail); err != nil {
+			return fmt.Errorf("prepare %q: %w", p.insert, err)
+		}
+	}
+	return nil
+}
+
+// forget drops what is known of the file, after a transaction that may have been undone, and reads it anew.
+func (w *writer) forget(ctx context.Context) error {
+	w.tenants = map[string]int64{}
+	w.dictionaries = map[dictionaryKey]*dictionary{}
+	w.origins.clear()
+	for _, b := range []*bulk{w.segments, w.heads, w.bindings, w.dirty, w.words, w.sessions, w.seqs} {
+		b.reset()
+	}
+	// A mark in dirty must stay below later segments, also when the last segments are gone.
+	return w.conn.QueryRowContext(ctx, `SELECT (SELECT coalesce(max(id), 0) FROM names), (SELECT coalesce(max(id), 0) FROM blocks),
+		max((SELECT coalesce(max(id), 0) FROM segments), (SELECT coalesce(max(touched), 0) FROM dirty))`).
+		Scan(&w.lastName, &w.lastBlock, &w.lastSegment)
+}
+
+// transaction waits for its turn and runs fn in a transaction that is on disk when this returns nil. A context that
+// ends while waiting leaves nothing written; what has begun is finished, as it is short and half of it is of no use.
+func (w *writer) transaction(ctx context.Context, fn func(context.Context) error) (err error) {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-w.turn:
+	}
+	defer func() { w.turn <- struct{}{} }()
+	if w.closed {
+		return errClosed
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	ctx = context.WithoutCancel(ctx)
+	if _, err := w.conn.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
+		return err
+	}
+	if err = fn(ctx); err == nil {
+		if _, err = w.conn.ExecContext(ctx, "COMMIT"); err == nil {
+			return nil
+		}
+	}
+	// SQLite has undone some failed transactions itself; then there is nothing to roll back.
+	_, _ = w.conn.ExecContext(ctx, "ROLLBACK")
+	return errors.Join(err, w.forget(ctx))
+}
+
+func (w *writer) close() error {
+	<-w.turn
+	defer func() { w.turn <- struct{}{} }()
+	if w.closed {
+		return nil
+	}
+	w.closed = true
+	_, err := w.conn.ExecContext(context.Background(), "PRAGMA wal_checkpoint(TRUNCATE)")
+	return errors.Join(err, w.conn.Close())
+}
+
+// tenant gives the id of a tenant, which it creates.
+func (w *writer) tenant(ctx context.Context, name string) (int64, error) {
+	if id, ok := w.tenants[name]; ok {
+		return id, nil
+	}
+	var id int64
+	err := w.findTenant.QueryRowContext(ctx, name).Scan(&id)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = w.addTenant.QueryRowContext(ctx, name).Scan(&id)
+	}
+	if err != nil {
+		return 0, err
+	}
+	w.tenants[name] = id
+	return id, nil
+}
+
+// name gives the id of an origin or a session, which it creates; created tells so.
+func (w *writer) name(ctx context.Context, key nameKey) (id int64, created bool, err error) {
+	err = w.findName.QueryRowContext(ctx, key.tenant, key.name).Scan(&id)
+	if !errors.Is(err, sql.ErrNoRows) {
+		return id, false, err
+	}
+	w.lastName++
+	_, err = w.addName.ExecContext(ctx, w.lastName, key.tenant, key.name)
+	return w.lastName, true, err
+}
