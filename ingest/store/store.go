@@ -19,9 +19,9 @@ import (
 // Errors of the contract, tested with errors.Is.
 var (
 	// ErrUnavailable: the engine cannot answer now (ClickHouse away); writes may still be accepted by a spool.
-	ErrUnavailable = errors.New("event store unavailable")
+	ErrUnavailable = ingest.ErrStoreUnavailable
 	// ErrFull: the spool or the disk has no room; the caller answers 503 with Retry-After.
-	ErrFull = errors.New("event store full")
+	ErrFull = ingest.ErrStoreFull
 	// ErrNotFound: no such session or run.
 	ErrNotFound = errors.New("not found")
 	// ErrCursor: the page cursor is not one of ours.
