@@ -180,8 +180,10 @@ type Options struct {
 	Logger  *slog.Logger     // nil discards
 	Now     func() time.Time // injected clock; required
 	NewID   func() string    // injected run and trace ids; required
-	// Sleep waits for a retry's backoff, or returns ctx's error; required when a flow has retries.
-	Sleep       func(ctx context.Context, d time.Duration) error
+	// Sleep waits for a retry's backoff, or returns ctx's error; nil waits on a real timer.
+	Sleep func(ctx context.Context, d time.Duration) error
+	// Jitter returns the factor of a jittered backoff, uniform in [0.5, 1.5); nil is always 1.
+	Jitter      func() float64
 	CostProfile *CostProfile // nil: no cost report
 	Limits      Limits
 }
@@ -192,4 +194,5 @@ type Limits struct {
 	MaxOutputBytes int           // one tool output (1 MiB)
 	MaxContext     int           // bytes of context (1 MiB), checked by output sizes
 	MaxRunTime     time.Duration // 10 min
+	MaxAbandoned   int           // calls that outlived their deadline and still run (256); past it no new ones start
 }

@@ -1,0 +1,134 @@
+package httpbind
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"code.dny.dev/ssrf"
+
+	"pave/flows"
+)
+
+// egressDenied is the dialer's refusal of an address that egress.allow does not name.
+type egressDenied struct{ target string }
+
+func (e *egressDenied) Error() string {
+	return fmt.Sprintf("egress to %s is not allowed: loopback, private and other special addresses are reached only when the setting egress.allow names them, for example %q", e.target, e.target)
+}
+
+// egress decides which addresses tools may be reached at. Public addresses are open; everything in the
+// special-purpose registries (loopback, private, link-local, metadata services) only where the list names it.
+type egress struct {
+	hosts    map[string]bool // "name:port" and "name:*" in lower case
+	prefixes []allowedPrefix
+	guard    *ssrf.Guardian
+	dialer   net.Dialer
+}
+
+type allowedPrefix struct {
+	prefix netip.Prefix
+	port   uint16 // 0 is any port
+}
+
+const dialTimeout = 10 * time.Second
+
+// newEgress reads entries "host:port", "address:port", "CIDR:port"; an IPv6 address or CIDR stands in brackets and
+// a port "*" means any. A host entry trusts whatever addresses that name resolves to.
+func newEgress(entries []string) (*egress, error) {
+	e := &egress{hosts: map[string]bool{}, guard: ssrf.New(ssrf.WithAnyPort())}
+	e.dialer = net.Dialer{Timeout: dialTimeout}
+	for _, entry := range entries {
+		if err := e.allow(entry); err != nil {
+			return nil, err
+		}
+	}
+	return e, nil
+}
+
+func (e *egress) allow(entry string) error {
+	malformed := func(why string) error {
+		return flows.NewError(flows.CodeInvalid, fmt.Sprintf("egress.allow entry %q %s; write host:port or CIDR:port, such as 127.0.0.1:9000 or 10.0.0.0/8:443", entry, why))
+	}
+	colon := strings.LastIndexByte(entry, ':')
+	if colon <= 0 {
+		return malformed("has no port")
+	}
+	host, portText := entry[:colon], entry[colon+1:]
+	var port uint16
+	if portText != "*" {
+		n, err := strconv.ParseUint(portText, 10, 16)
+		if err != nil || n == 0 {
+			return malformed("has no valid port")
+		}
+		port = uint16(n)
+	}
+	if bare, ok := strings.CutPrefix(host, "["); ok {
+		host = strings.TrimSuffix(bare, "]")
+	}
+	switch {
+	case strings.Contains(host, "/"):
+		prefix, err := netip.ParsePrefix(host)
+		if err != nil {
+			return malformed("is not a valid CIDR")
+		}
+		e.prefixes = append(e.prefixes, allowedPrefix{prefix.Masked(), port})
+	default:
+		if addr, err := netip.ParseAddr(host); err == nil {
+			addr = addr.Unmap()
+			e.prefixes = append(e.prefixes, allowedPrefix{netip.PrefixFrom(addr, addr.BitLen()), port})
+			return nil
+		}
+		if host == "" || strings.ContainsAny(host, " @?#:*") {
+			return malformed("has no valid host")
+		}
+		e.hosts[strings.ToLower(host)+":"+portText] = true
+	}
+	return nil
+}
+
+// dial is http.Transport.DialContext.
+func (e *egress) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, err
+	}
+	host = strings.ToLower(host)
+	if e.hosts[host+":"+port] || e.hosts[host+":*"] {
+		return e.dialer.DialContext(ctx, network, addr)
+	}
+	guarded := e.dialer
+	// The check runs on the resolved address just before connect, so a name cannot be rebound between check and use.
+	guarded.Control = func(network, resolved string, conn syscall.RawConn) error {
+		if e.permits(resolved) || e.guard.Safe(network, resolved, conn) == nil {
+			return nil
+		}
+		return &egressDenied{target: addr}
+	}
+	conn, err := guarded.DialContext(ctx, network, addr)
+	var denied *egressDenied
+	if errors.As(err, &denied) {
+		return nil, denied
+	}
+	return conn, err
+}
+
+func (e *egress) permits(resolved string) bool {
+	ap, err := netip.ParseAddrPort(resolved)
+	if err != nil {
+		return false
+	}
+	addr := ap.Addr().Unmap().WithZone("")
+	for _, allowed := range e.prefixes {
+		if allowed.prefix.Contains(addr) && (allowed.port == 0 || allowed.port == ap.Port()) {
+			return true
+		}
+	}
+	return false
+}
