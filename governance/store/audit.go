@@ -69,7 +69,7 @@ func (r *Reader) AuditEvents(tenant string, after int64, limit int) ([]AuditRow,
 		WHERE tenant = ? AND seq > ? ORDER BY seq LIMIT ?`, tenant, after, clampLimit(limit))
 }
 
-// VerifyAudit walks the whole chain and returns its length, or an error that names the first event that was
+// VerifyAudit walks the whole chain and returns its length, or ErrChain naming the first event that was
 // changed, removed or added by other means than Audit.
 func (r *Reader) VerifyAudit(tenant string) (int64, error) {
 	var seq int64
@@ -88,7 +88,7 @@ func (r *Reader) VerifyAudit(tenant string) (int64, error) {
 				return 0, err
 			}
 			if rows[i].Seq != seq+1 || rows[i].PrevSum != prev || rows[i].Sum != want {
-				return 0, fmt.Errorf("audit chain broken at event %d", seq+1)
+				return 0, fmt.Errorf("%w at event %d", ErrChain, seq+1)
 			}
 			seq, prev = rows[i].Seq, rows[i].Sum
 		}
@@ -103,7 +103,7 @@ func (r *Reader) VerifyAudit(tenant string) (int64, error) {
 		return 0, err
 	}
 	if headSeq != seq || headSum != prev {
-		return 0, fmt.Errorf("audit chain broken after event %d: its end is missing or not ours", seq)
+		return 0, fmt.Errorf("%w after event %d: its end is missing or not ours", ErrChain, seq)
 	}
 	return seq, nil
 }

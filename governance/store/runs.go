@@ -69,6 +69,11 @@ func (r *Reader) UnexportedRuns(tenant string, limit int) ([]RunRow, error) {
 	return r.runs(`exported = 0 ORDER BY started_at, id LIMIT ?`, tenant, limit)
 }
 
+// RunsInState lists every run in a state, oldest first.
+func (r *Reader) RunsInState(tenant, state string) ([]RunRow, error) {
+	return r.runs(`state = ? ORDER BY started_at, id`, tenant, state)
+}
+
 func (r *Reader) runs(where string, args ...any) ([]RunRow, error) {
 	return collect(r, func(s scanner) (RunRow, error) { return scanRun(s) },
 		`SELECT `+runColumns+` FROM runs WHERE tenant = ? AND `+where, args...)
@@ -124,12 +129,8 @@ func (tx *Tx) Claim(tenant string, row IdempotencyRow, after time.Time) (Idempot
 	if _, err := tx.exec(`DELETE FROM idempotency WHERE created_at < ?`, micros(after)); err != nil {
 		return IdempotencyRow{}, false, err
 	}
-	old := IdempotencyRow{Principal: row.Principal, Operation: row.Operation, Key: row.Key}
-	var at int64
-	err := tx.row(`SELECT body_hash, object, created_at FROM idempotency WHERE tenant = ? AND principal = ? AND operation = ? AND key = ?`,
-		[]any{tenant, row.Principal, row.Operation, row.Key}, &old.BodyHash, &old.Object, &at)
+	old, err := tx.Claimed(tenant, row.Principal, row.Operation, row.Key, after)
 	if err == nil {
-		old.CreatedAt = fromMicros(at)
 		return old, false, nil
 	}
 	if !errors.Is(err, ErrNotFound) {
@@ -138,4 +139,15 @@ func (tx *Tx) Claim(tenant string, row IdempotencyRow, after time.Time) (Idempot
 	_, err = tx.exec(`INSERT INTO idempotency (tenant, principal, operation, key, body_hash, object, created_at) VALUES (?, ?, ?, ?, ?, ?, ?)`,
 		tenant, row.Principal, row.Operation, row.Key, row.BodyHash, row.Object, micros(row.CreatedAt))
 	return row, err == nil, err
+}
+
+// Claimed reads the row that holds an idempotency key since after. Errors: ErrNotFound.
+func (r *Reader) Claimed(tenant, principal, operation, key string, after time.Time) (IdempotencyRow, error) {
+	row := IdempotencyRow{Principal: principal, Operation: operation, Key: key}
+	var at int64
+	err := r.row(`SELECT body_hash, object, created_at FROM idempotency
+		WHERE tenant = ? AND principal = ? AND operation = ? AND key = ? AND created_at >= ?`,
+		[]any{tenant, principal, operation, key, micros(after)}, &row.BodyHash, &row.Object, &at)
+	row.CreatedAt = fromMicros(at)
+	return row, err
 }

@@ -34,6 +34,8 @@ var (
 	ErrCursor = errors.New("bad cursor")
 	// ErrFull: the disk has no room.
 	ErrFull = errors.New("state store full")
+	// ErrChain: the audit log is not as it was written.
+	ErrChain = errors.New("audit chain broken")
 	// ErrNewer: a newer pave wrote the file.
 	ErrNewer = errors.New("state store has a newer schema")
 )

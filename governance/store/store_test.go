@@ -180,11 +180,15 @@ func TestProposalPagesAreStableWhileRowsArrive(t *testing.T) {
 		insert(fmt.Sprintf("m%d", i), "miner", 6-i, float64(i/2), epoch.Add(time.Duration(i)*time.Microsecond))
 		insert(fmt.Sprintf("a%d", i), "analyzer", i, -1, epoch.Add(time.Duration(i)*time.Microsecond))
 	}
-	for sort, want := range map[string][]string{
-		"":        {"m6", "m5", "m4", "m3", "m2", "m1", "m0", "a0", "a1", "a2", "a3", "a4", "a5", "a6"},
-		"score":   {"m6", "m5", "m4", "m3", "m2", "m1", "m0", "a6", "a5", "a4", "a3", "a2", "a1", "a0"},
-		"created": {"m6", "a6", "m5", "a5", "m4", "a4", "m3", "a3", "m2", "a2", "m1", "a1", "m0", "a0"},
+	for _, tc := range []struct {
+		sort string
+		want []string
+	}{
+		{"", []string{"m6", "m5", "m4", "m3", "m2", "m1", "m0", "a0", "a1", "a2", "a3", "a4", "a5", "a6"}},
+		{"score", []string{"m6", "m5", "m4", "m3", "m2", "m1", "m0", "a6", "a5", "a4", "a3", "a2", "a1", "a0"}},
+		{"created", []string{"m6", "a6", "m5", "a5", "m4", "a4", "m3", "a3", "m2", "a2", "m1", "a1", "m0", "a0"}},
 	} {
+		sort, want := tc.sort, tc.want
 		var got []string
 		cursor := ""
 		for n := 0; ; n++ {

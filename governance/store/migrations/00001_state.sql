@@ -166,7 +166,8 @@ CREATE TABLE runs (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX runs_time ON runs (tenant, started_at, id);
 CREATE INDEX runs_flow ON runs (tenant, flow, started_at);
-CREATE INDEX runs_pending ON runs (tenant, state) WHERE exported = 0;
+CREATE INDEX runs_pending ON runs (tenant, started_at) WHERE exported = 0;
+CREATE INDEX runs_live ON runs (tenant, started_at) WHERE state = 'running';
 
 CREATE TABLE idempotency (
     tenant     TEXT    NOT NULL,
