@@ -34,10 +34,12 @@ type Pattern struct {
 	Agents      int
 	// StepConfidence[k] = occ(t0..tk+1) / occ(t0..tk); len(Tools)-1 values in 0..1.
 	StepConfidence []float64
-	Expected       float64 // occurrences under the order-1 Markov null model
+	Expected       float64 // occurrences under the null model, an order-1 Markov model without dominant habits
 	Excess         float64 // Occurrences - Expected
 	Z              float64
-	Score          float64 // Excess x (len-1), the rank key
+	// Score is the rank key: Excess x TurnsSaved x share of occurrences explained x SuccessLower, lowered by inputs
+	// that later steps need.
+	Score float64
 	// Success is the share of windows without an error, and its Wilson 95 % lower bound.
 	Success, SuccessLower float64
 	// TurnsSaved is the mean of (distinct assistant turns - 1) over the sampled occurrences.
@@ -126,7 +128,7 @@ type Blocked struct {
 	Tools       []string
 	Occurrences int
 	Sessions    int
-	Reason      string // choice, branch, support, not_significant, errors, redundant, no_values
+	Reason      string // choice, branch, support, not_significant, errors, redundant, no_values, no_saving
 	Step        int    // the step whose argument or continuation blocks; -1 when none
 	Arg         string // for choice: the argument
 	Detail      string // one sentence: what blocks and what would unblock

@@ -1,0 +1,430 @@
+package observer
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"pave/flows/value"
+)
+
+// smallSample is the number of occurrences from which a source may miss some: 22 of 22 is the first perfect count
+// whose Wilson bound reaches 0.85.
+const smallSample = 22
+
+// accepted is the rule for hits of n: all of a few, or a Wilson lower bound for more.
+func (o *Options) accepted(hits, n int) bool {
+	if n < smallSample {
+		return n >= 3 && hits == n
+	}
+	return wilsonLower(hits, n) >= o.MinHeld
+}
+
+// present is an argument in one occurrence.
+type present struct {
+	record int
+	arg    *argRecord
+}
+
+// argument is an argument of one step over all records that have it.
+type argument struct {
+	name string
+	step int
+	in   []present
+}
+
+// candidate is a source with its votes.
+type candidate struct {
+	source source
+	held   int
+	chance float64
+}
+
+// decide explains the arguments of one pattern from its records.
+func (m *inference) decide(s sample, records []record) evidence {
+	if len(records) == 0 {
+		return evidence{}
+	}
+	e := evidence{flow: &DataFlow{Sampled: len(records), Steps: make([]StepFlow, len(s.tools))}}
+	for i := range records {
+		e.turns += float64(m.log.turnsSaved(records[i].window, len(s.tools)))
+	}
+	e.turns /= float64(len(records))
+	d := decision{inference: m, tools: s.tools, records: records}
+	var checks []check
+	for k := range s.tools {
+		for _, arg := range collect(records, k) {
+			flow, holds := d.explain(arg)
+			if holds != nil {
+				checks = append(checks, check{arg, holds})
+			}
+			if flow.Kind == SourceChoice && e.blocker == nil {
+				e.cut, e.blocker = k, &flow
+			}
+			e.flow.Steps[k].Args = append(e.flow.Steps[k].Args, flow)
+		}
+	}
+	e.flow.Inputs = d.inputs(e.flow)
+	e.flow.Explained = explained(checks, len(records))
+	return e
+}
+
+// check is a mapped argument and the test whether its source held in an occurrence.
+type check struct {
+	argument argument
+	holds    func(*argRecord) bool
+}
+
+// explained counts the records in which all mapped arguments held at once; one that always occurs must be there.
+func explained(checks []check, records int) int {
+	failed := make([]bool, records)
+	for _, c := range checks {
+		seen := make([]bool, records)
+		for _, p := range c.argument.in {
+			seen[p.record] = true
+			if !c.holds(p.arg) {
+				failed[p.record] = true
+			}
+		}
+		if always(len(c.argument.in), records) {
+			for r, ok := range seen {
+				failed[r] = failed[r] || !ok
+			}
+		}
+	}
+	n := 0
+	for _, f := range failed {
+		if !f {
+			n++
+		}
+	}
+	return n
+}
+
+// always reports whether an argument seen in n of all occurrences counts as required.
+func always(n, all int) bool { return float64(n) >= 0.98*float64(all) }
+
+// collect gathers the arguments of step k by name.
+func collect(records []record, k int) []argument {
+	var out []argument
+	at := map[string]int{}
+	for r := range records {
+		args := records[r].steps[k].args
+		for i := range args {
+			n, ok := at[args[i].name]
+			if !ok {
+				n = len(out)
+				at[args[i].name] = n
+				out = append(out, argument{name: args[i].name, step: k})
+			}
+			out[n].in = append(out[n].in, present{r, &args[i]})
+		}
+	}
+	slices.SortFunc(out, func(a, b argument) int { return strings.Compare(a.name, b.name) })
+	return out
+}
+
+// decision is the work on one pattern.
+type decision struct {
+	*inference
+	tools   []string
+	records []record
+}
+
+// explain finds the source of one argument. holds tells whether it held in an occurrence; nil when the argument is
+// not mapped. A source in doubt gives way to an input where callers know the value: a flow that is asked for one
+// value more is worth more than one that is sometimes wrong.
+func (d *decision) explain(a argument) (flow ArgFlow, holds func(*argRecord) bool) {
+	flow = ArgFlow{Arg: a.name, Presence: float64(len(a.in)) / float64(len(d.records))}
+	flow.Evidence = Evidence{Present: len(a.in), Distinct: distinct(a)}
+	copies := d.copies(a)
+	constant, constHeld := d.constant(a)
+	best, ok := d.best(a, copies)
+	if flow.Evidence.Distinct == 1 && constHeld > 0 {
+		best, ok = d.named(a, copies, constant)
+		flow.Evidence.Ambiguous = ok || len(copies) > 0 && !uninformative(constant)
+	}
+	known := d.knowledge(a)
+	switch {
+	case ok && best.held >= constHeld && d.trusted(a, best, flow.Evidence.Distinct, known):
+		holds = d.setCopy(&flow, a, best, copies)
+	case constHeld > 0 && d.trustedConst(a, constHeld, known):
+		holds = d.setConst(&flow, a, constant, copies)
+	case known.knowable:
+		d.setInput(&flow, a, known)
+	default:
+		d.setChoice(&flow, a, known)
+	}
+	return flow, holds
+}
+
+// trusted reports whether an accepted copy is exact enough to stand. Where callers know the value, a copy between
+// different names that rests on few different values counts as a habit of those few cases, such as a way back whose
+// origin is the destination of the way there. One element of a longer list is what a model chooses, so that rule of
+// place needs many different values, too.
+func (d *decision) trusted(a argument, c candidate, distinct int, known knowledge) bool {
+	_, _, last := d.paths.shape(c.source.path)
+	few := distinct < smallSample
+	switch {
+	case d.picksElement(a, c.source):
+		return !few && d.rightIn(d.options.MinSure, c.held, len(a.in))
+	case known.knowable:
+		return d.rightIn(d.options.MinSure, c.held, len(a.in)) && (!few || sameName(last+c.source.arg, a.name))
+	}
+	return d.rightIn(d.options.MinExact, c.held, len(a.in))
+}
+
+// trustedConst is trusted for constants: a few equal values that callers know prove no constant.
+func (d *decision) trustedConst(a argument, held int, known knowledge) bool {
+	if !known.knowable {
+		return d.rightIn(d.options.MinExact, held, len(a.in))
+	}
+	return d.rightIn(d.options.MinSure, held, len(a.in)) && (known.trivial || len(a.in) >= smallSample)
+}
+
+func (d *decision) rightIn(share float64, held, n int) bool { return float64(held) >= share*float64(n) }
+
+// picksElement reports whether a source is one element of a list that had others in at least a tenth of the
+// occurrences.
+func (d *decision) picksElement(a argument, s source) bool {
+	siblings := d.paths.siblings(s.path)
+	if s.arg != "" || len(siblings) == 0 {
+		return false
+	}
+	longer := 0
+	for _, p := range a.in {
+		if slices.ContainsFunc(siblings, func(path uint32) bool {
+			_, ok := d.records[p.record].at(source{step: s.step, path: path})
+			return ok
+		}) {
+			longer++
+		}
+	}
+	return 10*longer >= len(a.in)
+}
+
+func distinct(a argument) int {
+	seen := map[uint64]struct{}{}
+	for _, p := range a.in {
+		seen[p.arg.hash] = struct{}{}
+	}
+	return len(seen)
+}
+
+// copies counts the votes of the sources and keeps those that the acceptance rule takes, chance not yet considered.
+func (d *decision) copies(a argument) []candidate {
+	votes := map[source]int{}
+	for _, p := range a.in {
+		for _, s := range p.arg.sources {
+			votes[s]++
+		}
+	}
+	var out []candidate
+	for s, held := range votes {
+		if d.options.accepted(held, len(a.in)) {
+			out = append(out, candidate{source: s, held: held})
+		}
+	}
+	for i := range out {
+		out[i].chance = d.chance(a, out[i].source)
+	}
+	slices.SortFunc(out, func(x, y candidate) int { return d.prefer(a, x, y) })
+	return out
+}
+
+// prefer orders candidates best first: votes, then outputs before arguments, then agreeing names, fewer array
+// indexes, shorter pointers, the nearest step, and at last the pointer itself.
+func (d *decision) prefer(a argument, x, y candidate) int {
+	depthX, indexesX, lastX := d.paths.shape(x.source.path)
+	depthY, indexesY, lastY := d.paths.shape(y.source.path)
+	return cmp.Or(
+		cmp.Compare(y.held, x.held),
+		cmp.Compare(rankBool(x.source.arg == ""), rankBool(y.source.arg == "")),
+		cmp.Compare(rankBool(sameName(lastX+x.source.arg, a.name)), rankBool(sameName(lastY+y.source.arg, a.name))),
+		cmp.Compare(indexesX, indexesY),
+		cmp.Compare(depthX, depthY),
+		cmp.Compare(y.source.step, x.source.step),
+		strings.Compare(x.source.arg, y.source.arg),
+		strings.Compare(d.paths.pointer(x.source.path, false), d.paths.pointer(y.source.path, false)),
+	)
+}
+
+func rankBool(first bool) int {
+	if first {
+		return 0
+	}
+	return 1
+}
+
+// chance is the rate at which the source equals the argument across sessions: the source of one occurrence paired
+// with the argument of another session's.
+func (d *decision) chance(a argument, s source) float64 {
+	type cell struct {
+		session string
+		hash    uint64
+	}
+	sources, bySession := map[uint64]int{}, map[cell]int{}
+	perSession := map[string]int{}
+	total := 0
+	for r := range d.records {
+		if h, ok := d.records[r].at(s); ok {
+			sources[h]++
+			bySession[cell{d.records[r].session, h}]++
+			perSession[d.records[r].session]++
+			total++
+		}
+	}
+	equal, pairs := 0, 0
+	for _, p := range a.in {
+		id := d.records[p.record].session
+		equal += sources[p.arg.hash] - bySession[cell{id, p.arg.hash}]
+		pairs += total - perSession[id]
+	}
+	if pairs == 0 {
+		return 1
+	}
+	return float64(equal) / float64(pairs)
+}
+
+// at returns the hash of the value that a source has in this record.
+func (r *record) at(s source) (uint64, bool) {
+	step := &r.steps[s.step]
+	if s.arg != "" {
+		i, ok := slices.BinarySearchFunc(step.args, s.arg, func(a argRecord, name string) int { return strings.Compare(a.name, name) })
+		if !ok {
+			return 0, false
+		}
+		return step.args[i].hash, true
+	}
+	i, ok := slices.BinarySearchFunc(step.leaves, s.path, func(l leaf, path uint32) int { return cmp.Compare(l.path, path) })
+	if !ok {
+		return 0, false
+	}
+	return step.leaves[i].hash, true
+}
+
+// best is the preferred source that is better than chance; the level is shared among the sources tried.
+func (d *decision) best(a argument, copies []candidate) (candidate, bool) {
+	for _, c := range copies {
+		if binomialTail(c.held, len(a.in), c.chance) < d.options.ChanceLevel/float64(len(copies)) {
+			return c, true
+		}
+	}
+	return candidate{}, false
+}
+
+// constant returns the most frequent value and how often it was seen, 0 when it cannot be a constant of the flow: too
+// rare, of too few sessions, or personal.
+func (d *decision) constant(a argument) (v any, held int) {
+	counts := map[uint64]int{}
+	var top uint64
+	for _, p := range a.in {
+		counts[p.arg.hash]++
+	}
+	for _, p := range a.in { // in record order, so that ties go to the value seen first
+		if counts[p.arg.hash] > held {
+			top, held = p.arg.hash, counts[p.arg.hash]
+		}
+	}
+	if !d.options.accepted(held, len(a.in)) {
+		return nil, 0
+	}
+	sessions := map[string]struct{}{}
+	for _, p := range a.in {
+		if p.arg.hash == top {
+			v = p.arg.value
+			sessions[d.records[p.record].session] = struct{}{}
+		}
+	}
+	if len(sessions) < d.options.ConstSession || isPersonal(v) {
+		return nil, 0
+	}
+	return v, held
+}
+
+// named is the choice where only one value was ever seen, so that a copy and a constant cannot be told apart: a copy
+// where the names agree, else the constant.
+func (d *decision) named(a argument, copies []candidate, constant any) (candidate, bool) {
+	for _, c := range copies {
+		_, _, last := d.paths.shape(c.source.path)
+		if c.held == len(a.in) && sameName(last+c.source.arg, a.name) && !uninformative(constant) {
+			return c, true
+		}
+	}
+	return candidate{}, false
+}
+
+func (d *decision) setCopy(flow *ArgFlow, a argument, c candidate, copies []candidate) func(*argRecord) bool {
+	flow.Kind, flow.Step, flow.Pointer = SourceOutput, c.source.step, d.paths.pointer(c.source.path, false)
+	if c.source.arg != "" {
+		flow.Kind, flow.Pointer = SourceArg, c.source.arg
+	}
+	flow.Evidence.Held, flow.Evidence.Chance = c.held, c.chance
+	if flow.Evidence.Ambiguous {
+		flow.Evidence.Note = "Only one value was ever seen, so a constant would explain it as well; the names agree."
+	} else if rival, ok := d.rival(a, c, copies); ok {
+		flow.Evidence.Ambiguous = true
+		flow.Evidence.Note = d.describe(rival.source) + " had the same value every time."
+	}
+	holds := func(r *argRecord) bool { return slices.Contains(r.sources, c.source) }
+	d.cite(&flow.Evidence, a, holds)
+	return holds
+}
+
+// rival finds another output that explains as much under another name: the data cannot tell the two apart.
+func (d *decision) rival(a argument, chosen candidate, copies []candidate) (candidate, bool) {
+	_, _, name := d.paths.shape(chosen.source.path)
+	for _, c := range copies {
+		_, _, last := d.paths.shape(c.source.path)
+		if c.source != chosen.source && c.source.arg == "" && c.held == chosen.held && !sameName(last, name) && !sameName(last, a.name) {
+			return c, true
+		}
+	}
+	return candidate{}, false
+}
+
+func (d *decision) setConst(flow *ArgFlow, a argument, constant any, copies []candidate) func(*argRecord) bool {
+	holds := func(r *argRecord) bool { return value.Equal(r.value, constant) }
+	flow.Kind, flow.Value = SourceConst, constant
+	for _, p := range a.in {
+		if holds(p.arg) {
+			flow.Evidence.Held++
+		}
+	}
+	if flow.Evidence.Ambiguous {
+		flow.Evidence.Note = fmt.Sprintf("Only one value was ever seen; %s had it too.", d.describe(copies[0].source))
+	}
+	d.cite(&flow.Evidence, a, holds)
+	return holds
+}
+
+// cite names sessions that support and that contradict.
+func (d *decision) cite(e *Evidence, a argument, holds func(*argRecord) bool) {
+	const most = 3
+	add := func(to *[]string, id string) {
+		if len(*to) < most && !slices.Contains(*to, id) {
+			*to = append(*to, id)
+		}
+	}
+	for _, p := range a.in {
+		if holds(p.arg) {
+			add(&e.Supporting, d.records[p.record].session)
+		} else {
+			add(&e.Contradicting, d.records[p.record].session)
+		}
+	}
+}
+
+// describe names a source for people.
+func (d *decision) describe(s source) string {
+	tool := d.tools[s.step]
+	switch pointer := d.paths.pointer(s.path, false); {
+	case s.arg != "":
+		return fmt.Sprintf("argument %s of step %d (%s)", s.arg, s.step+1, tool)
+	case pointer == "":
+		return fmt.Sprintf("the result of step %d (%s)", s.step+1, tool)
+	default:
+		return fmt.Sprintf("%s in the result of step %d (%s)", pointer, s.step+1, tool)
+	}
+}

@@ -1,0 +1,111 @@
+package observer
+
+import (
+	"context"
+	"crypto/rand"
+	"slices"
+
+	"pave/flows/value"
+	"pave/ingest"
+)
+
+// inference reads sampled occurrences and explains the arguments of patterns.
+type inference struct {
+	options Options
+	log     *calls
+	key     value.Key // of this pass: hashes are compared inside a pass only
+	paths   *pathTable
+	dropped int // values of results over the limit
+}
+
+// sample is a pattern with the occurrences to examine.
+type sample struct {
+	tools   []string
+	windows []window
+}
+
+// evidence is what the examined occurrences of one pattern say.
+type evidence struct {
+	flow  *DataFlow // nil when no occurrence had values
+	turns float64   // mean turns saved
+	// cut is the first step with an argument that the model chooses, 0 when there is none.
+	cut     int
+	blocker *ArgFlow
+}
+
+// chunkOccurrences bounds the occurrences whose values are held at once.
+const chunkOccurrences = 2048
+
+// examine infers the data flow of the samples, reading every session once per chunk.
+func (m *inference) examine(ctx context.Context, src Source, samples []sample, done func(int)) ([]evidence, error) {
+	out := make([]evidence, len(samples))
+	for from := 0; from < len(samples); {
+		to, n := from, 0
+		for to < len(samples) && (to == from || n+len(samples[to].windows) <= chunkOccurrences) {
+			n += len(samples[to].windows)
+			to++
+		}
+		m.paths = newPathTable()
+		records, err := m.readRecords(ctx, src, samples[from:to])
+		if err != nil {
+			return nil, err
+		}
+		for i := from; i < to; i++ {
+			out[i] = m.decide(samples[i], records[i-from])
+		}
+		done(to)
+		from = to
+	}
+	return out, nil
+}
+
+// request is one occurrence wanted from a session.
+type request struct {
+	sample, place int
+}
+
+func (m *inference) readRecords(ctx context.Context, src Source, samples []sample) ([][]record, error) {
+	wanted := map[string][]request{}
+	var ids []string
+	slots := make([][]*record, len(samples))
+	for s := range samples {
+		slots[s] = make([]*record, len(samples[s].windows))
+		for i, w := range samples[s].windows {
+			id := m.log.sessions[m.log.session[w.at]]
+			if len(wanted[id]) == 0 {
+				ids = append(ids, id)
+			}
+			wanted[id] = append(wanted[id], request{s, i})
+		}
+	}
+	slices.Sort(ids)
+	err := src.Sessions(ctx, ids, func(s *ingest.Session) error {
+		view := m.view(s)
+		for _, r := range wanted[s.ID] {
+			w := samples[r.sample].windows[r.place]
+			o := m.log.occurrence(w, len(samples[r.sample].tools))
+			if rec, ok := view.record(o, w); ok {
+				slots[r.sample][r.place] = &rec
+			}
+		}
+		return ctx.Err()
+	})
+	if err != nil {
+		return nil, err
+	}
+	records := make([][]record, len(samples))
+	for s := range slots {
+		for _, rec := range slots[s] {
+			if rec != nil {
+				records[s] = append(records[s], *rec)
+			}
+		}
+	}
+	return records, nil
+}
+
+// newKey makes the key of one pass.
+func newKey() (key value.Key) {
+	_, _ = rand.Read(key[:]) // never fails
+	return key
+}

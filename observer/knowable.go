@@ -1,0 +1,137 @@
+package observer
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	"pave/flows/value"
+)
+
+// knowledge sums up how callers could know the values of an argument before the first step.
+type knowledge struct {
+	knowable bool // in enough of the occurrences
+	trivial  bool // every value is one of little information
+	classes  [originClasses]int
+	inner    map[place]int
+}
+
+func (d *decision) knowledge(a argument) knowledge {
+	k := knowledge{trivial: true, inner: map[place]int{}}
+	unknown := 0
+	for _, p := range a.in {
+		o := p.arg.origin
+		k.classes[o]++
+		if !o.known() {
+			unknown++
+		}
+		if o == originInner {
+			k.inner[p.arg.inner]++
+		}
+		k.trivial = k.trivial && uninformative(p.arg.value)
+	}
+	k.knowable = float64(unknown) <= (1-d.options.MinKnowable)*float64(len(d.records))
+	return k
+}
+
+func (d *decision) setInput(flow *ArgFlow, a argument, k knowledge) {
+	flow.Kind = SourceInput
+	known := func(r *argRecord) bool { return r.origin.known() }
+	for _, n := range k.classes[:originNowhere] {
+		flow.Evidence.Held += n
+	}
+	d.cite(&flow.Evidence, a, known)
+	if missed := len(a.in) - flow.Evidence.Held; missed > 0 {
+		flow.Evidence.Note = fmt.Sprintf("In %d of %d occurrences the value could not be known before the flow.", missed, len(a.in))
+	}
+}
+
+// setChoice says what the model chose from.
+func (d *decision) setChoice(flow *ArgFlow, a argument, k knowledge) {
+	flow.Kind = SourceChoice
+	d.cite(&flow.Evidence, a, func(r *argRecord) bool { return !r.origin.known() })
+	unknown := k.classes[originInner] + k.classes[originNowhere]
+	if len(k.inner) == 0 {
+		flow.Evidence.Note = fmt.Sprintf("the model made its value up after the first step in %d of %d occurrences", unknown, len(a.in))
+		return
+	}
+	top := slices.MinFunc(slices.Collect(maps.Keys(k.inner)), func(x, y place) int {
+		return cmp.Or(cmp.Compare(k.inner[y], k.inner[x]), cmp.Compare(y.step, x.step), cmp.Compare(x.path, y.path))
+	})
+	flow.Step, flow.Pointer = top.step, top.path
+	where := top.path
+	if where == "" {
+		where = "the values"
+	}
+	flow.Evidence.Note = fmt.Sprintf("the model chooses its value from %s of the result of step %d (%s) in %d of %d occurrences",
+		where, top.step+1, d.tools[top.step], k.classes[originInner], len(a.in))
+}
+
+// originNames say where callers had an input's value from, by class.
+var originNames = [originNowhere]string{
+	originTrivial: "the caller's decision", originText: "user text", originEarlier: "earlier result",
+	originFirst: "first step", originWritten: "written by the caller",
+}
+
+// inputs names the inputs of the flow in the order of their first use.
+func (d *decision) inputs(flow *DataFlow) []Input {
+	var out []Input
+	taken := map[string]bool{}
+	for k := range flow.Steps {
+		arguments := collect(d.records, k)
+		for i := range flow.Steps[k].Args {
+			arg := &flow.Steps[k].Args[i]
+			if arg.Kind != SourceInput {
+				continue
+			}
+			arg.Input = freeName(taken, arg.Arg)
+			out = append(out, Input{Name: arg.Input, Step: k, Arg: arg.Arg, Origin: mainOrigin(arguments[i]),
+				Examples: examples(arguments[i]), Required: always(len(arguments[i].in), len(d.records))})
+		}
+	}
+	return out
+}
+
+func freeName(taken map[string]bool, name string) string {
+	free := name
+	for n := 2; taken[free]; n++ {
+		free = fmt.Sprintf("%s_%d", name, n)
+	}
+	taken[free] = true
+	return free
+}
+
+// mainOrigin is the class that most values of an input belong to.
+func mainOrigin(a argument) string {
+	var classes [originNowhere]int
+	for _, p := range a.in {
+		if p.arg.origin.known() {
+			classes[p.arg.origin]++
+		}
+	}
+	best := originFirst
+	for o := range originNowhere {
+		if classes[o] > classes[best] {
+			best = o
+		}
+	}
+	return originNames[best]
+}
+
+// examples are the first few different values that are short and not personal.
+func examples(a argument) []any {
+	const most, longest = 3, 80
+	var out []any
+	for _, p := range a.in {
+		v := p.arg.value
+		if len(out) == most {
+			break
+		}
+		if isPersonal(v) || len(value.Encode(v)) > longest || slices.ContainsFunc(out, func(e any) bool { return value.Equal(e, v) }) {
+			continue
+		}
+		out = append(out, v)
+	}
+	return out
+}

@@ -1,0 +1,330 @@
+package observer
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// batchPatterns is how many patterns are examined between two looks at what is redundant by now.
+const batchPatterns = 64
+
+// Mine runs one pass: it reads and normalises the sequences, counts, selects, and infers the data flow of what it
+// selected. The result depends on the recorded sessions and the options only, not on the order in which a store
+// gives them. It runs in the calling goroutine; errors are those of the source and of ctx.
+func Mine(ctx context.Context, src Source, options Options) (*Result, error) {
+	o := options.withDefaults()
+	raw, err := readSequences(ctx, src, o.Filter)
+	if err != nil {
+		return nil, fmt.Errorf("read sequences: %w", err)
+	}
+	names, err := src.ToolNames(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read tool names: %w", err)
+	}
+	if len(raw.tools) > 0 && int(raw.maxTool) >= len(names) {
+		return nil, fmt.Errorf("sequences name tool %d of %d", raw.maxTool, len(names))
+	}
+	log := normalise(raw, names)
+	minSessions := max(o.MinSessions, int(math.Ceil(o.MinShare*float64(len(log.sessions)))))
+	table := count(log, o.MaxLength, uint32(minSessions))
+	o.Progress(Progress{Stage: "count", Done: log.read, Total: log.read})
+	m := newMiner(o, log, table)
+	if err := m.run(ctx, src); err != nil {
+		return nil, err
+	}
+	return m.result(), nil
+}
+
+// miner is the selection part of a pass.
+type miner struct {
+	options Options
+	log     *calls
+	table   *gramTable
+	all     []path // every frequent path, by level and id
+	offsets []int  // level -> index in all of id 1
+	ranked  []int  // closed and significant, best first
+	infer   *inference
+
+	tried   map[int]bool
+	pieces  []piece
+	proved  []proof
+	blocked []Blocked
+	stops   [][]uint32 // paths that a choice at their last step blocks
+}
+
+// piece is a model-free part of a longer path.
+type piece struct {
+	path    int
+	cutFrom []string
+}
+
+// proof is a path with its data flow.
+type proof struct {
+	path     int
+	cutFrom  []string
+	evidence evidence
+	census   census
+	score    float64
+}
+
+func newMiner(o Options, log *calls, table *gramTable) *miner {
+	m := &miner{options: o, log: log, table: table, tried: map[int]bool{},
+		infer: &inference{options: o, log: log, key: newKey()}}
+	m.all = measure(table, newNull(log, table), o.Delta, o.FDR)
+	m.offsets = make([]int, len(table.levels)+1)
+	for n := 2; n < len(table.levels); n++ {
+		m.offsets[n+1] = m.offsets[n] + len(table.levels[n]) - 1
+	}
+	for i := range m.all {
+		if p := &m.all[i]; p.closed && p.significant && p.score > 0 {
+			m.ranked = append(m.ranked, i)
+		}
+	}
+	slices.SortFunc(m.ranked, func(a, b int) int { return m.compare(a, b) })
+	return m
+}
+
+// compare orders paths best first: by score, then by occurrences, then by tools.
+func (m *miner) compare(a, b int) int {
+	x, y := &m.all[a], &m.all[b]
+	return cmp.Or(cmp.Compare(y.score, x.score), cmp.Compare(y.occ, x.occ), slices.Compare(x.tokens, y.tokens))
+}
+
+// index finds the path of a gram.
+func (m *miner) index(level int, id uint32) int { return m.offsets[level] + int(id) - 1 }
+
+// run examines candidates, best first, in batches: those that stand out, then frequent ones that do not, whose values
+// may still prove a routine, then what remains unserved. What a choice cuts gives its parts back as candidates.
+func (m *miner) run(ctx context.Context, src Source) error {
+	next := func() []piece { return m.nextBatch(batchPatterns) }
+	weak := func() []piece { return m.weak(2 * batchPatterns) }
+	unserved := func() []piece { return m.unserved(batchPatterns) }
+	for _, stage := range []struct {
+		batch func() []piece
+		once  bool
+	}{{next, false}, {weak, true}, {next, false}, {unserved, true}, {next, false}} {
+		for {
+			batch := stage.batch()
+			if len(batch) == 0 {
+				break
+			}
+			if err := m.examine(ctx, src, batch); err != nil {
+				return fmt.Errorf("infer data flow: %w", err)
+			}
+			if stage.once {
+				break
+			}
+		}
+	}
+	return nil
+}
+
+// weak are the most frequent closed paths that the null model explains.
+func (m *miner) weak(limit int) []piece {
+	var order []int
+	for i := range m.all {
+		if p := &m.all[i]; p.closed && !m.stands(i) && !m.tried[i] && m.stopOf(i) < 0 && !m.covered(i, nil) {
+			order = append(order, i)
+		}
+	}
+	slices.SortFunc(order, func(a, b int) int {
+		x, y := &m.all[a], &m.all[b]
+		return cmp.Or(cmp.Compare(y.occ*(y.level-1), x.occ*(x.level-1)), slices.Compare(x.tokens, y.tokens))
+	})
+	return m.take(order, limit)
+}
+
+// unserved are candidates inside a proved path that occur much more often than it: for the rest of their occurrences
+// people want to know what is in the way.
+func (m *miner) unserved(limit int) []piece {
+	var order []int
+	for _, i := range m.ranked {
+		p := &m.all[i]
+		if m.tried[i] || m.stopOf(i) >= 0 {
+			continue
+		}
+		served := 0
+		for _, c := range m.proved {
+			if q := &m.all[c.path]; len(q.tokens) > len(p.tokens) && contains(q.tokens, p.tokens) {
+				served = max(served, q.occ)
+			}
+		}
+		if served > 0 && 3*served < 2*p.occ {
+			order = append(order, i)
+		}
+	}
+	return m.take(order, limit)
+}
+
+// take marks the first paths as tried, within the limit of the pass.
+func (m *miner) take(order []int, limit int) []piece {
+	limit = max(0, min(limit, m.options.MaxEvaluated-len(m.tried), len(order)))
+	batch := make([]piece, limit)
+	for n, i := range order[:limit] {
+		m.tried[i] = true
+		batch[n] = piece{path: i}
+	}
+	return batch
+}
+
+// nextBatch takes the waiting pieces, then the best candidates that nothing proved or picked makes redundant.
+func (m *miner) nextBatch(limit int) []piece {
+	limit = max(0, min(limit, m.options.MaxEvaluated-len(m.tried)))
+	var batch []piece
+	for len(m.pieces) > 0 && len(batch) < limit {
+		p := m.pieces[0]
+		m.pieces = m.pieces[1:]
+		if !m.tried[p.path] {
+			m.tried[p.path] = true
+			batch = append(batch, p)
+		}
+	}
+	for _, i := range m.ranked {
+		if len(batch) == limit {
+			break
+		}
+		if !m.tried[i] && !m.covered(i, batch) && m.stopOf(i) < 0 {
+			m.tried[i] = true
+			batch = append(batch, piece{path: i})
+		}
+	}
+	return batch
+}
+
+func (m *miner) covered(i int, batch []piece) bool {
+	tokens := m.all[i].tokens
+	return slices.ContainsFunc(m.proved, func(p proof) bool { return redundant(m.all[p.path].tokens, tokens) }) ||
+		slices.ContainsFunc(batch, func(p piece) bool { return redundant(m.all[p.path].tokens, tokens) })
+}
+
+// stopOf finds the blocked path that this one starts with, -1 when there is none.
+func (m *miner) stopOf(i int) int {
+	tokens := m.all[i].tokens
+	return slices.IndexFunc(m.stops, func(stop []uint32) bool {
+		return len(tokens) >= len(stop) && slices.Equal(tokens[:len(stop)], stop)
+	})
+}
+
+func (m *miner) names(tokens []uint32) []string {
+	out := make([]string, len(tokens))
+	for i, t := range tokens {
+		out[i] = m.log.tools[t]
+	}
+	return out
+}
+
+func (m *miner) examine(ctx context.Context, src Source, batch []piece) error {
+	sequences := make([][]uint32, len(batch))
+	for i, p := range batch {
+		sequences[i] = m.all[p.path].tokens
+	}
+	censuses := takeCensus(m.log, sequences, m.options.MaxSamples, m.options.PerSession)
+	samples := make([]sample, len(batch))
+	for i := range batch {
+		samples[i] = sample{tools: m.names(sequences[i]), windows: censuses[i].good.take()}
+	}
+	before := len(m.tried) - len(batch)
+	evidences, err := m.infer.examine(ctx, src, samples, func(done int) {
+		m.options.Progress(Progress{Stage: "data flow", Done: before + done, Total: min(m.options.MaxEvaluated, len(m.ranked))})
+	})
+	if err != nil {
+		return err
+	}
+	for i, p := range batch {
+		m.judge(proof{path: p.path, cutFrom: p.cutFrom, evidence: evidences[i], census: censuses[i]})
+	}
+	return nil
+}
+
+// judge sorts an examined path: proved, or blocked and cut.
+func (m *miner) judge(p proof) {
+	path := &m.all[p.path]
+	tools := m.names(path.tokens)
+	last := path.level - 1
+	switch e := p.evidence; {
+	case 2*p.census.failures > path.occ:
+		m.block(p.path, "errors", last, fmt.Sprintf("%s fails in %d of %d occurrences; a flow would fail as often.",
+			tools[last], p.census.failures, path.occ))
+	case e.flow == nil:
+		m.block(p.path, "no_values", -1,
+			"The arguments of these calls were not recorded; record arguments and results to prove where they come from.")
+	case e.blocker != nil:
+		m.blockChoice(p.path, tools, e)
+	case !m.stands(p.path) && !linked(e.flow):
+		reason, step, detail := m.insignificant(path)
+		m.block(p.path, reason, step, detail)
+	case e.turns == 0:
+		m.block(p.path, "no_saving", -1, "The model asks for all of these calls at once, so a flow saves no model call.")
+	default:
+		p.score = m.score(p)
+		m.proved = append(m.proved, p)
+	}
+}
+
+// stands reports whether a path is more than the null model explains.
+func (m *miner) stands(i int) bool { return m.all[i].significant && m.all[i].score > 0 }
+
+// linked reports whether every step after the first takes a value from an earlier one: then the steps belong
+// together however often others follow.
+func linked(flow *DataFlow) bool {
+	return !slices.ContainsFunc(flow.Steps[1:], func(s StepFlow) bool {
+		return !slices.ContainsFunc(s.Args, func(a ArgFlow) bool {
+			return (a.Kind == SourceOutput || a.Kind == SourceArg) && a.Evidence.Distinct > 1
+		})
+	})
+}
+
+func (m *miner) block(i int, reason string, step int, detail string) *Blocked {
+	p := &m.all[i]
+	m.blocked = append(m.blocked, Blocked{Tools: m.names(p.tokens), Occurrences: p.occ, Sessions: p.sessions,
+		Reason: reason, Step: step, Detail: detail})
+	return &m.blocked[len(m.blocked)-1]
+}
+
+// blockChoice reports the path and gives back its parts: the path up to the choice, to see whether it is in the way
+// there too; what comes before it; and what starts with it, where the choice is an argument of the first step.
+func (m *miner) blockChoice(i int, tools []string, e evidence) {
+	p := &m.all[i]
+	b := m.block(i, "choice", e.cut, fmt.Sprintf(
+		"%s of step %d (%s): %s. A rule for this choice, or a value that is known before the first step, would unblock it.",
+		e.blocker.Arg, e.cut+1, tools[e.cut], e.blocker.Evidence.Note))
+	b.Arg = e.blocker.Arg
+	if e.cut+1 == p.level {
+		m.stops = append(m.stops, p.tokens)
+	} else {
+		m.pieces = append(m.pieces, piece{m.index(e.cut+1, m.table.prefix(p.level, p.id, e.cut+1)), nil})
+	}
+	if e.cut >= 2 {
+		m.pieces = append(m.pieces, piece{m.index(e.cut, m.table.prefix(p.level, p.id, e.cut)), tools})
+	}
+	if rest := p.level - e.cut; rest >= 2 {
+		m.pieces = append(m.pieces, piece{m.index(rest, m.table.suffix(p.level, p.id, rest)), tools})
+	}
+}
+
+// score is what a flow would save over the sessions read, in model calls: occurrences x turns saved x share of the
+// occurrences explained x lower bound of success. Where the values do not link the steps, only occurrences beyond
+// chance count. Inputs of later steps are work that stays with the caller and count against it.
+func (m *miner) score(p proof) float64 {
+	flow := p.evidence.flow
+	mapped, late := 0, 0
+	for _, step := range flow.Steps[1:] {
+		for _, a := range step.Args {
+			if a.Kind == SourceInput {
+				late++
+			} else {
+				mapped++
+			}
+		}
+	}
+	path := &m.all[p.path]
+	occurrences := path.excess
+	if linked(flow) {
+		occurrences = float64(path.occ)
+	}
+	return occurrences * p.evidence.turns * float64(flow.Explained) / float64(flow.Sampled) *
+		wilsonLower(path.occ-p.census.failures, path.occ) * float64(1+mapped) / float64(1+mapped+late)
+}

@@ -1,0 +1,228 @@
+package observer
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"pave/ingest"
+	"pave/ingest/store"
+)
+
+// calls is the normalised log of one pass as a struct of arrays, one element per kept call. Stretches lie one
+// after the other and those of one session are neighbours. Tokens are ranks of the tool names in sorted order,
+// so that nothing depends on the ids of a store.
+type calls struct {
+	tools   []string // token -> name
+	tok     []uint32
+	wave    []uint32 // assistant turns of the whole log, counted: equal = issued by one turn
+	pos     []uint32 // position of the call in its run
+	failed  []bool
+	session []uint32 // index into sessions
+	starts  []uint32 // offsets of the stretches in tok, and len(tok) at the end
+	origin  []uint32 // stretch -> index into seqs
+
+	sessions []string
+	seqs     []sequenceInfo
+
+	read, repeats, retries, turns int
+}
+
+// sequenceInfo is where a sequence came from.
+type sequenceInfo struct {
+	session uint32
+	run     int
+	agent   uint32
+}
+
+// rawSequences keeps sequences as they were read, until all are there and tools have their final tokens.
+type rawSequences struct {
+	tools    []uint32
+	flags    []ingest.CallFlag
+	seqs     []rawSequence
+	agents   map[string]uint32
+	maxTool  uint32
+	inOrder  bool
+	previous string
+}
+
+type rawSequence struct {
+	session  string
+	run      int
+	agent    uint32
+	from, to int
+}
+
+func readSequences(ctx context.Context, src Source, filter store.SequenceFilter) (*rawSequences, error) {
+	raw := &rawSequences{agents: make(map[string]uint32), inOrder: true}
+	err := src.Sequences(ctx, filter, func(s *ingest.Sequence) error {
+		agent, ok := raw.agents[s.Agent]
+		if !ok {
+			agent = uint32(len(raw.agents))
+			raw.agents[strings.Clone(s.Agent)] = agent
+		}
+		from := len(raw.tools)
+		raw.tools = append(raw.tools, s.Tools...)
+		raw.flags = append(raw.flags, s.Flags...)
+		id := raw.previous
+		if id != s.SessionID {
+			id = strings.Clone(s.SessionID)
+		}
+		if n := len(raw.seqs); n > 0 && (id < raw.previous || id == raw.previous && s.RunIndex < raw.seqs[n-1].run) {
+			raw.inOrder = false
+		}
+		raw.previous = id
+		raw.seqs = append(raw.seqs, rawSequence{session: id, run: s.RunIndex, agent: agent, from: from, to: len(raw.tools)})
+		return ctx.Err()
+	})
+	if err != nil {
+		return nil, err
+	}
+	if !raw.inOrder {
+		slices.SortStableFunc(raw.seqs, func(a, b rawSequence) int {
+			if c := strings.Compare(a.session, b.session); c != 0 {
+				return c
+			}
+			return a.run - b.run
+		})
+	}
+	for _, t := range raw.tools {
+		raw.maxTool = max(raw.maxTool, t)
+	}
+	return raw, nil
+}
+
+// tokens gives every tool that occurs the rank of its name, and the names in that order.
+func (raw *rawSequences) tokens(names []string) (token []uint32, tools []string) {
+	seen := make([]bool, raw.maxTool+1)
+	for _, t := range raw.tools {
+		seen[t] = true
+	}
+	var used []uint32
+	for id, ok := range seen {
+		if ok {
+			used = append(used, uint32(id))
+		}
+	}
+	slices.SortFunc(used, func(a, b uint32) int { return strings.Compare(names[a], names[b]) })
+	token = make([]uint32, len(seen))
+	for rank, id := range used {
+		token[id] = uint32(rank)
+		tools = append(tools, names[id])
+	}
+	return token, tools
+}
+
+// keptCall is a call on its way through folding.
+type keptCall struct {
+	tok, wave, pos uint32
+	failed         bool
+}
+
+// normalise cuts sequences into stretches, folds repeats and retries, and orders parallel calls by tool, so that
+// permutations of one wave are one pattern. A stretch ends after a failure that nothing made good: what comes
+// later is the agent's reaction, not the routine.
+func normalise(raw *rawSequences, names []string) *calls {
+	token, tools := raw.tokens(names)
+	n := len(raw.tools)
+	log := &calls{tools: tools,
+		tok: make([]uint32, 0, n), wave: make([]uint32, 0, n), pos: make([]uint32, 0, n), failed: make([]bool, 0, n),
+		session: make([]uint32, 0, n), seqs: make([]sequenceInfo, 0, len(raw.seqs))}
+	var buffer []keptCall
+	for _, s := range raw.seqs {
+		if k := len(log.sessions); k == 0 || log.sessions[k-1] != s.session {
+			log.sessions = append(log.sessions, s.session)
+		}
+		log.seqs = append(log.seqs, sequenceInfo{session: uint32(len(log.sessions) - 1), run: s.run, agent: s.agent})
+		buffer = log.addSequence(raw, s, token, buffer)
+	}
+	log.starts = append(log.starts, uint32(len(log.tok)))
+	return log
+}
+
+func (log *calls) addSequence(raw *rawSequences, s rawSequence, token []uint32, buffer []keptCall) []keptCall {
+	buffer = buffer[:0]
+	for i := s.from; i < s.to; i++ {
+		flag := raw.flags[i]
+		if flag&ingest.FlagNotAgent != 0 {
+			log.addStretch(buffer)
+			buffer = buffer[:0]
+			continue
+		}
+		if flag&ingest.FlagBreak != 0 {
+			log.addStretch(buffer)
+			buffer = buffer[:0]
+		}
+		log.read++
+		if len(buffer) == 0 || flag&ingest.FlagParallel == 0 {
+			log.turns++
+		}
+		c := keptCall{tok: token[raw.tools[i]], wave: uint32(log.turns), pos: uint32(i - s.from), failed: flag&ingest.FlagError != 0}
+		if k := len(buffer); k > 0 && flag&ingest.FlagRepeat != 0 && buffer[k-1].tok == c.tok {
+			log.repeats++
+			if !c.failed || buffer[k-1].failed {
+				buffer[k-1] = c
+			}
+			continue
+		}
+		buffer = append(buffer, c)
+	}
+	log.addStretch(buffer)
+	return buffer
+}
+
+// addStretch folds the retries of one stretch, orders its waves and appends it.
+func (log *calls) addStretch(stretch []keptCall) {
+	kept := foldRetries(stretch)
+	log.retries += len(stretch) - len(kept)
+	orderWaves(kept)
+	open := false
+	for _, c := range kept {
+		if !open {
+			log.starts = append(log.starts, uint32(len(log.tok)))
+			log.origin = append(log.origin, uint32(len(log.seqs)-1))
+		}
+		log.tok = append(log.tok, c.tok)
+		log.wave = append(log.wave, c.wave)
+		log.pos = append(log.pos, c.pos)
+		log.failed = append(log.failed, c.failed)
+		log.session = append(log.session, uint32(len(log.sessions)-1))
+		open = !c.failed
+	}
+}
+
+// foldRetries removes, from the last call backwards, each failed call that a success of the same tool follows
+// within two kept calls. It works in place and returns the rest.
+func foldRetries(stretch []keptCall) []keptCall {
+	out := len(stretch) // stretch[out:] is kept
+	for i := len(stretch) - 1; i >= 0; i-- {
+		c := stretch[i]
+		if c.failed && retried(c.tok, stretch[out:]) {
+			continue
+		}
+		out--
+		stretch[out] = c
+	}
+	return stretch[out:]
+}
+
+func retried(tok uint32, following []keptCall) bool {
+	for _, c := range following[:min(2, len(following))] {
+		if c.tok == tok && !c.failed {
+			return true
+		}
+	}
+	return false
+}
+
+// orderWaves sorts the calls of each wave by tool, keeping the recorded order among calls of one tool.
+func orderWaves(stretch []keptCall) {
+	for i := 1; i < len(stretch); i++ {
+		for j := i; j > 0 && stretch[j].wave == stretch[j-1].wave && stretch[j].tok < stretch[j-1].tok; j-- {
+			stretch[j], stretch[j-1] = stretch[j-1], stretch[j]
+		}
+	}
+}
+
+// stretches is the number of stretches.
+func (log *calls) stretches() int { return len(log.origin) }

@@ -1,0 +1,160 @@
+package observer
+
+// window is one occurrence in the normalised log: the calls [at, at+n) of a stretch.
+type window struct {
+	stretch, at uint32
+}
+
+// census is what one pass over the log finds out about a sequence beyond its counts.
+type census struct {
+	failures int // occurrences with a failed call
+	agents   int
+	good     spread // occurrences without a failure, at most perSession of each session
+
+	freeFrom, session uint32 // scan state: first position after the last occurrence; session + 1 seen last
+	inSession         int
+	seen              map[uint32]struct{} // agents
+}
+
+// spread keeps an even sample of a stream of windows: every 2^k-th, with k growing so that at most twice the wanted
+// number is held.
+type spread struct {
+	want, stride, skip int
+	windows            []window
+}
+
+func (s *spread) add(w window) {
+	if s.skip > 0 {
+		s.skip--
+		return
+	}
+	s.windows = append(s.windows, w)
+	s.skip = s.stride - 1
+	if len(s.windows) < 2*s.want {
+		return
+	}
+	for i := range s.want {
+		s.windows[i] = s.windows[2*i]
+	}
+	s.windows = s.windows[:s.want]
+	s.stride *= 2
+	s.skip = s.stride - 1
+}
+
+// take returns at most the wanted number, evenly spread over what was kept.
+func (s *spread) take() []window { return evenly(s.windows, s.want) }
+
+// evenly picks at most n elements, spread over all of them.
+func evenly[T any](all []T, n int) []T {
+	if len(all) <= n {
+		return all
+	}
+	out := make([]T, n)
+	for i := range out {
+		out[i] = all[i*len(all)/n]
+	}
+	return out
+}
+
+// takeCensus scans the log once for all the sequences.
+func takeCensus(log *calls, sequences [][]uint32, samples, perSession int) []census {
+	out := make([]census, len(sequences))
+	for i := range out {
+		out[i] = census{good: spread{want: samples, stride: 1}, seen: map[uint32]struct{}{}}
+	}
+	tree := newPrefixTree(len(log.tools), sequences)
+	for s := range log.stretches() {
+		from, to := log.starts[s], log.starts[s+1]
+		for i := from; i < to; i++ {
+			node := tree.roots[log.tok[i]]
+			for j := i + 1; node != 0; j++ {
+				for _, k := range tree.ends[node] {
+					out[k].visit(log, uint32(s), i, j, perSession)
+				}
+				if j == to {
+					break
+				}
+				node = tree.next[edge{node, log.tok[j]}]
+			}
+		}
+	}
+	for i := range out {
+		out[i].agents = len(out[i].seen)
+	}
+	return out
+}
+
+// visit counts the window [from, to) unless it overlaps the last one.
+func (c *census) visit(log *calls, stretch, from, to uint32, perSession int) {
+	if from < c.freeFrom {
+		return
+	}
+	c.freeFrom = to
+	c.seen[log.seqs[log.origin[stretch]].agent] = struct{}{}
+	if log.failed[to-1] { // a stretch ends after a failure, so only the last call can be one
+		c.failures++
+		return
+	}
+	if s := log.session[from] + 1; s != c.session {
+		c.session, c.inSession = s, 0
+	}
+	if c.inSession++; c.inSession <= perSession {
+		c.good.add(window{stretch: stretch, at: from})
+	}
+}
+
+// prefixTree finds all of several sequences in one walk.
+type prefixTree struct {
+	roots []uint32 // by token; 0 = none
+	next  map[edge]uint32
+	ends  [][]int // node -> sequences that end there
+}
+
+type edge struct{ node, tok uint32 }
+
+func newPrefixTree(tools int, sequences [][]uint32) *prefixTree {
+	t := &prefixTree{roots: make([]uint32, tools), next: map[edge]uint32{}, ends: [][]int{nil}}
+	for k, seq := range sequences {
+		node := t.roots[seq[0]]
+		if node == 0 {
+			node = t.grow()
+			t.roots[seq[0]] = node
+		}
+		for _, tok := range seq[1:] {
+			child := t.next[edge{node, tok}]
+			if child == 0 {
+				child = t.grow()
+				t.next[edge{node, tok}] = child
+			}
+			node = child
+		}
+		t.ends[node] = append(t.ends[node], k)
+	}
+	return t
+}
+
+func (t *prefixTree) grow() uint32 {
+	t.ends = append(t.ends, nil)
+	return uint32(len(t.ends) - 1)
+}
+
+// occurrence names the calls of a window in its session.
+func (log *calls) occurrence(w window, n int) Occurrence {
+	seq := log.seqs[log.origin[w.stretch]]
+	o := Occurrence{SessionID: log.sessions[seq.session], RunIndex: seq.run, Calls: make([]int, n)}
+	for i := range n {
+		o.Calls[i] = int(log.pos[int(w.at)+i])
+	}
+	return o
+}
+
+// turnsSaved is the number of assistant turns of a window less one.
+func (log *calls) turnsSaved(w window, n int) int {
+	turns := 0
+	for i := int(w.at) + 1; i < int(w.at)+n; i++ {
+		if log.wave[i] != log.wave[i-1] {
+			turns++
+		}
+	}
+	return turns
+}

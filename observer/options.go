@@ -1,0 +1,79 @@
+package observer
+
+import (
+	"pave/ingest/store"
+)
+
+// Options of a mining pass. A zero field means its default, which is in parentheses; the defaults are applied in one
+// place, withDefaults.
+type Options struct {
+	Filter store.SequenceFilter // which sequences are read (all)
+
+	// Counting.
+	MaxLength   int     // longest pattern in steps (16)
+	MinSessions int     // distinct sessions that a pattern needs at least (3)
+	MinShare    float64 // and the share of all sessions read (0.001)
+
+	// Strength and selection.
+	Delta        float64 // drop what an extension by one step has in all but this share of the occurrences (0.2)
+	FDR          float64 // false discovery rate of the tests against the null model, per length (0.01)
+	MaxEvaluated int     // patterns whose data flow is examined (500)
+	MaxPatterns  int     // patterns returned (200)
+	MaxBlocked   int     // blocked paths returned (100)
+
+	// Data flow.
+	MaxSamples   int     // occurrences of a pattern examined (200)
+	PerSession   int     // of these at most from one session (2)
+	MaxLeaves    int     // values read of one result (2,000)
+	MinHeld      float64 // Wilson lower bound of a source's rate, for 22 or more occurrences; fewer must all hold (0.85)
+	MinExact     float64 // share of occurrences in which a source must be right (0.95)
+	MinSure      float64 // the same where an input would do as well, or where the source is one element of a list (0.97)
+	MinKnowable  float64 // share of occurrences in which an input's value must have been knowable, else it is a choice (0.8)
+	ChanceLevel  float64 // significance of a source against chance, shared among the sources tried (0.001)
+	ConstSession int     // distinct sessions that a constant needs (3)
+	MaxExamples  int     // occurrences returned per pattern (30)
+
+	// Progress is called now and then from the goroutine of Mine; nil is none.
+	Progress func(Progress)
+}
+
+// Progress says how far a pass is: Done of Total units of the stage.
+type Progress struct {
+	Stage       string // "count", "data flow"
+	Done, Total int
+}
+
+func (o Options) withDefaults() Options {
+	setInt := func(field *int, value int) {
+		if *field <= 0 {
+			*field = value
+		}
+	}
+	setShare := func(field *float64, value float64) {
+		if *field <= 0 {
+			*field = value
+		}
+	}
+	setInt(&o.MaxLength, 16)
+	setInt(&o.MinSessions, 3)
+	setShare(&o.MinShare, 0.001)
+	setShare(&o.Delta, 0.2)
+	setShare(&o.FDR, 0.01)
+	setInt(&o.MaxEvaluated, 500)
+	setInt(&o.MaxPatterns, 200)
+	setInt(&o.MaxBlocked, 100)
+	setInt(&o.MaxSamples, 200)
+	setInt(&o.PerSession, 2)
+	setInt(&o.MaxLeaves, 2000)
+	setShare(&o.MinHeld, 0.85)
+	setShare(&o.MinExact, 0.95)
+	setShare(&o.MinSure, 0.97)
+	setShare(&o.MinKnowable, 0.8)
+	setShare(&o.ChanceLevel, 0.001)
+	setInt(&o.ConstSession, 3)
+	setInt(&o.MaxExamples, 30)
+	if o.Progress == nil {
+		o.Progress = func(Progress) {}
+	}
+	return o
+}

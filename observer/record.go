@@ -1,0 +1,399 @@
+package observer
+
+import (
+	"cmp"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"pave/flows/value"
+	"pave/ingest"
+)
+
+// record is what one sampled occurrence says about the arguments of a pattern.
+type record struct {
+	session string
+	window  window
+	steps   []stepRecord
+}
+
+type stepRecord struct {
+	args   []argRecord // by name
+	leaves []leaf      // by path: the values of the result, for the chance control
+}
+
+type leaf struct {
+	path uint32
+	hash uint64
+}
+
+type argRecord struct {
+	name    string
+	hash    uint64
+	value   any
+	sources []source // earlier values of the window that equal this one
+	origin  origin
+	inner   place // originInner: where the value was found
+}
+
+// source is a place that an argument may be copied from: a node of an earlier step's result or an earlier step's
+// argument.
+type source struct {
+	step int
+	arg  string // set for an argument
+	path uint32 // a node of the result
+}
+
+// origin says how a value could be known to the caller of a flow, the most knowable first.
+type origin uint8
+
+const (
+	originTrivial origin = iota // null, boolean, empty: nothing to know
+	originText                  // in what the user had written
+	originEarlier               // in a result or argument before the window
+	originFirst                 // an argument of the first step
+	originWritten               // free text that does not draw on inner results
+	originNowhere               // made up by the model, and too short to be free text
+	originInner                 // appears in a result inside the window only: a choice
+	originClasses = iota
+)
+
+// known reports whether a caller could give the value before the first step.
+func (o origin) known() bool { return o < originNowhere }
+
+// place is a node of an inner result; path is general.
+type place struct {
+	step int
+	path string
+}
+
+// sessionView decodes the calls of one session once, as far as occurrences ask for them.
+type sessionView struct {
+	session *ingest.Session
+	miner   *inference
+	runs    []runView
+}
+
+type runView struct {
+	calls []*callView
+	waves []int
+	texts []string // lower-case user texts
+}
+
+// callView is a decoded call. args is nil when they were not recorded or are no object.
+type callView struct {
+	args   map[string]any
+	names  []string
+	hashes []uint64
+	result *nodeSet
+}
+
+func (m *inference) view(s *ingest.Session) *sessionView {
+	v := &sessionView{session: s, miner: m, runs: make([]runView, len(s.Runs))}
+	for r := range s.Runs {
+		run := &s.Runs[r]
+		v.runs[r].calls = make([]*callView, len(run.Calls))
+		v.runs[r].waves = waves(run.Calls)
+		for _, u := range run.Users {
+			v.runs[r].texts = append(v.runs[r].texts, strings.ToLower(u.Text))
+		}
+	}
+	return v
+}
+
+// waves numbers the assistant turns of a run as normalisation does.
+func waves(calls []ingest.Call) []int {
+	out := make([]int, len(calls))
+	for i := range calls {
+		if i > 0 {
+			out[i] = out[i-1]
+			if calls[i].Flags&ingest.FlagParallel == 0 {
+				out[i]++
+			}
+		}
+	}
+	return out
+}
+
+func (v *sessionView) call(run, i int) *callView {
+	if c := v.runs[run].calls[i]; c != nil {
+		return c
+	}
+	raw := &v.session.Runs[run].Calls[i]
+	c := &callView{result: &nodeSet{}}
+	v.runs[run].calls[i] = c
+	if args, ok := decodeArgs(raw.Args); ok {
+		c.args = args
+		c.names = sortedKeys(args)
+		for _, name := range c.names {
+			c.hashes = append(c.hashes, value.Hash(v.miner.key, args[name]))
+		}
+	}
+	if len(raw.Result) > 0 {
+		if result, err := value.Decode(raw.Result); err == nil {
+			c.result = flatten(result, v.miner.key, v.miner.paths, v.miner.options.MaxLeaves)
+			v.miner.dropped += c.result.dropped
+		}
+	}
+	return c
+}
+
+// decodeArgs reads recorded arguments; null is no arguments. ok is false when they were not recorded or cannot be
+// arguments of a tool.
+func decodeArgs(raw json.RawMessage) (args map[string]any, ok bool) {
+	if len(raw) == 0 {
+		return nil, false
+	}
+	v, err := value.Decode(raw)
+	if err != nil {
+		return nil, false
+	}
+	if v == nil {
+		return map[string]any{}, true
+	}
+	args, ok = v.(map[string]any)
+	return args, ok
+}
+
+// record examines one occurrence. ok is false when the session no longer has these calls or lacks arguments.
+func (v *sessionView) record(o Occurrence, w window) (rec record, ok bool) {
+	if o.RunIndex >= len(v.runs) {
+		return record{}, false
+	}
+	x := &examination{view: v, run: o.RunIndex, at: o.Calls}
+	x.first, x.wave = o.Calls[0], -1
+	for _, c := range o.Calls {
+		if c >= len(v.runs[x.run].calls) {
+			return record{}, false
+		}
+		x.first = min(x.first, c)
+		if view := v.call(x.run, c); view.args == nil {
+			return record{}, false
+		}
+	}
+	x.wave = v.runs[x.run].waves[x.first]
+	rec = record{session: o.SessionID, window: w, steps: make([]stepRecord, len(o.Calls))}
+	for k := range o.Calls {
+		rec.steps[k] = x.step(k)
+	}
+	return rec, true
+}
+
+// examination is the work on one occurrence.
+type examination struct {
+	view  *sessionView
+	run   int
+	at    []int // positions of the calls
+	first int   // the earliest of them
+	wave  int   // and its turn
+
+	text    []string // user texts before the window
+	textSet bool
+}
+
+func (x *examination) call(k int) *callView { return x.view.call(x.run, x.at[k]) }
+
+// sees reports whether step k was decided after the result of step j was there.
+func (x *examination) sees(k, j int) bool {
+	waves := x.view.runs[x.run].waves
+	return waves[x.at[j]] < waves[x.at[k]]
+}
+
+func (x *examination) step(k int) stepRecord {
+	c := x.call(k)
+	rec := stepRecord{args: make([]argRecord, len(c.names)), leaves: make([]leaf, len(c.result.nodes))}
+	for i, n := range c.result.nodes {
+		rec.leaves[i] = leaf{n.path, n.hash}
+	}
+	slices.SortFunc(rec.leaves, func(a, b leaf) int { return cmp.Compare(a.path, b.path) })
+	for i, name := range c.names {
+		a := argRecord{name: name, hash: c.hashes[i], value: c.args[name], origin: originFirst}
+		if k > 0 {
+			a.sources = x.sources(k, name, a.value, a.hash)
+			a.origin, a.inner = x.origin(k, a.value)
+		}
+		rec.args[i] = a
+	}
+	return rec
+}
+
+// maxMatches bounds the equal nodes of one result that are considered for one argument.
+const maxMatches = 32
+
+// sources lists the earlier values that equal v. Values that carry no information are matched only where the names
+// agree, since they are equal everywhere.
+func (x *examination) sources(k int, name string, v any, hash uint64) []source {
+	var out []source
+	paths := x.view.miner.paths
+	trivial := uninformative(v)
+	for j := range k {
+		c := x.call(j)
+		for i, arg := range c.names {
+			if c.hashes[i] == hash && (!trivial || sameName(arg, name)) && value.Equal(c.args[arg], v) {
+				out = append(out, source{step: j, arg: arg})
+			}
+		}
+		if !x.sees(k, j) {
+			continue
+		}
+		matches := 0
+		for _, n := range c.result.find(v, hash) {
+			path := c.result.nodes[n].path
+			if trivial {
+				if _, _, last := paths.shape(path); !sameName(last, name) {
+					continue
+				}
+			}
+			out = append(out, source{step: j, path: path})
+			if matches++; matches == maxMatches {
+				break
+			}
+		}
+	}
+	return out
+}
+
+// origin finds out whether the caller of a flow could know v, an argument of step k > 0.
+func (x *examination) origin(k int, v any) (origin, place) {
+	switch v := v.(type) {
+	case nil, bool:
+		return originTrivial, place{}
+	case string:
+		if v == "" {
+			return originTrivial, place{}
+		}
+	case []any, map[string]any:
+		return x.containerOrigin(k, v)
+	}
+	return x.scalarOrigin(k, v)
+}
+
+func (x *examination) scalarOrigin(k int, v any) (origin, place) {
+	hash := value.Hash(x.view.miner.key, v)
+	text := scalarText(v)
+	switch {
+	case x.userWrote(text):
+		return originText, place{}
+	case x.happenedBefore(v, hash):
+		return originEarlier, place{}
+	case slices.Contains(x.call(0).hashes, hash):
+		return originFirst, place{}
+	}
+	if p, ok := x.innerPlace(k, v, hash, text); ok {
+		return originInner, p
+	}
+	if s, ok := v.(string); ok && isFreeText(s) && !x.drawsOnInner(k, s) {
+		return originWritten, place{}
+	}
+	return originNowhere, place{}
+}
+
+// containerOrigin is that of the least knowable part; an equal whole before the window makes it known.
+func (x *examination) containerOrigin(k int, v any) (origin, place) {
+	if hash := value.Hash(x.view.miner.key, v); x.happenedBefore(v, hash) {
+		return originEarlier, place{}
+	}
+	worst, where := originTrivial, place{}
+	consider := func(part any) {
+		if o, p := x.origin(k, part); o > worst {
+			worst, where = o, p
+		}
+	}
+	switch v := v.(type) {
+	case []any:
+		for _, e := range v {
+			consider(e)
+		}
+	case map[string]any:
+		for _, name := range sortedKeys(v) {
+			consider(v[name])
+		}
+	}
+	return worst, where
+}
+
+// userWrote looks for the value in what the user had written before the window.
+func (x *examination) userWrote(text string) bool {
+	if !x.textSet {
+		x.textSet = true
+		for r := range x.run {
+			x.text = append(x.text, x.view.runs[r].texts...)
+		}
+		for i, u := range x.view.session.Runs[x.run].Users {
+			if u.Before <= x.first {
+				x.text = append(x.text, x.view.runs[x.run].texts[i])
+			}
+		}
+	}
+	text = strings.ToLower(text)
+	return slices.ContainsFunc(x.text, func(t string) bool { return mentions(t, text) })
+}
+
+// maxContextCalls bounds how many calls before a window are searched for a value.
+const maxContextCalls = 256
+
+// happenedBefore looks for the value in the arguments and results of the calls before the window, those of other
+// turns only: what one turn asks for together is decided together.
+func (x *examination) happenedBefore(v any, hash uint64) bool {
+	left := maxContextCalls
+	for r := x.run; r >= 0; r-- {
+		last := len(x.view.runs[r].calls)
+		if r == x.run {
+			last = x.first
+		}
+		for i := last - 1; i >= 0 && left > 0; i-- {
+			if r == x.run && x.view.runs[r].waves[i] == x.wave {
+				continue
+			}
+			left--
+			c := x.view.call(r, i)
+			if slices.Contains(c.hashes, hash) || c.result.holds(v, hash) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// innerPlace looks for the value in the results inside the window that step k could see, latest first: as a node, as
+// an object key, or inside a text.
+func (x *examination) innerPlace(k int, v any, hash uint64, text string) (place, bool) {
+	paths := x.view.miner.paths
+	for j := k - 1; j >= 0; j-- {
+		if !x.sees(k, j) {
+			continue
+		}
+		c := x.call(j)
+		if found := c.result.find(v, hash); len(found) > 0 {
+			return place{j, paths.pointer(c.result.nodes[found[0]].path, true)}, true
+		}
+		if _, ok := c.result.keys[hash]; ok {
+			return place{j, "a key"}, true
+		}
+		for _, n := range c.result.nodes {
+			if s, ok := n.value.(string); ok && len(s) > len(text) && mentions(s, text) {
+				return place{j, paths.pointer(n.path, true)}, true
+			}
+		}
+	}
+	return place{}, false
+}
+
+// drawsOnInner reports whether a free text quotes a value of an inner result that was not known before.
+func (x *examination) drawsOnInner(k int, text string) bool {
+	for j := range k {
+		if !x.sees(k, j) {
+			continue
+		}
+		for _, n := range x.call(j).result.nodes {
+			quoted := scalarText(n.value)
+			if len(quoted) < 3 || !mentions(text, quoted) {
+				continue
+			}
+			if !x.userWrote(quoted) && !x.happenedBefore(n.value, n.hash) {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,286 @@
+package observer
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"pave/flows/value"
+	"pave/ingest"
+	"pave/ingest/store"
+)
+
+// recordedFile finds a file of recorded sessions, or skips.
+func recordedFile(t *testing.T, name string) string {
+	t.Helper()
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			break
+		}
+		if dir == filepath.Dir(dir) {
+			t.Fatal("no go.mod above the test")
+		}
+		dir = filepath.Dir(dir)
+	}
+	path := filepath.Join(dir, "..", "shared", "data", "calls", name+".jsonl")
+	if _, err := os.Stat(path); err != nil {
+		t.Skip("recorded data not present: " + path)
+	}
+	return path
+}
+
+// recordedCall is a line of a recorded file.
+type recordedCall struct {
+	SessionID string          `json:"session_id"`
+	Turn      int32           `json:"turn"`
+	Tool      string          `json:"tool"`
+	Args      json.RawMessage `json:"args"`
+	Result    json.RawMessage `json:"result"`
+	Error     any             `json:"error"`
+	Context   string          `json:"context"`
+	TaskID    string          `json:"task_id"`
+}
+
+// loadRecorded reads a file into sessions, and the task of each.
+func loadRecorded(t *testing.T, name string) (sessions []ingest.Session, task map[string]string) {
+	t.Helper()
+	f, err := os.Open(recordedFile(t, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	at := map[string]int{}
+	task = map[string]string{}
+	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, 16<<20)
+	for lines.Scan() {
+		var c recordedCall
+		if err := json.Unmarshal(lines.Bytes(), &c); err != nil {
+			t.Fatal(err)
+		}
+		i, ok := at[c.SessionID]
+		if !ok {
+			i = len(sessions)
+			at[c.SessionID] = i
+			task[c.SessionID] = c.TaskID
+			sessions = append(sessions, ingest.Session{ID: c.SessionID, Runs: []ingest.AgentRun{{Agent: "agent"}}})
+		}
+		addRecorded(&sessions[i].Runs[0], c)
+	}
+	if err := lines.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return sessions, task
+}
+
+func addRecorded(run *ingest.AgentRun, c recordedCall) {
+	n := len(run.Calls)
+	call := ingest.Call{Seq: n, Turn: c.Turn, Origin: ingest.OriginAgent,
+		ToolCall: ingest.ToolCall{Tool: c.Tool, Args: c.Args, Result: c.Result, Status: ingest.StatusOK}}
+	if c.Context != "" {
+		run.Users = append(run.Users, ingest.UserTurn{Before: n, Text: c.Context})
+	}
+	if c.Error != nil {
+		call.Status, call.Flags = ingest.StatusError, ingest.FlagError
+	}
+	if n == 0 || c.Context != "" || c.Turn-run.Calls[n-1].Turn > 1 {
+		call.Flags |= ingest.FlagBreak
+	} else {
+		before := run.Calls[n-1]
+		if before.Turn == c.Turn {
+			call.Flags |= ingest.FlagParallel
+		}
+		if before.Tool == c.Tool && bytes.Equal(before.Args, c.Args) {
+			call.Flags |= ingest.FlagRepeat
+		}
+	}
+	run.Calls = append(run.Calls, call)
+}
+
+// split divides sessions by the hash of their task, so that a task is on one side only.
+func split(sessions []ingest.Session, task map[string]string) (train, test []ingest.Session) {
+	for _, s := range sessions {
+		sum := sha256.Sum256([]byte("dev:" + task[s.ID]))
+		if binary.BigEndian.Uint32(sum[:4])%100 < 70 {
+			train = append(train, s)
+		} else {
+			test = append(test, s)
+		}
+	}
+	return train, test
+}
+
+// heldOut counts on sessions that were not mined how many recorded arguments the mappings of the patterns predict,
+// over all windows of the patterns' tools. A mapped argument that is always there but not in a window is a miss.
+func heldOut(t *testing.T, patterns []Pattern, test []ingest.Session) (right, predicted int) {
+	t.Helper()
+	src := NewMemory(test)
+	raw, err := readSequences(context.Background(), src, store.SequenceFilter{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := normalise(raw, src.names)
+	for _, p := range patterns {
+		sequence, ok := tokensOf(log, p.Tools)
+		if !ok {
+			continue
+		}
+		r0, p0 := right, predicted
+		for _, w := range takeCensus(log, [][]uint32{sequence}, 1<<20, 1<<20)[0].good.take() {
+			o := log.occurrence(w, len(sequence))
+			run := test[src.byID[o.SessionID]].Runs[o.RunIndex]
+			for k, step := range p.DataFlow.Steps {
+				for _, a := range step.Args {
+					hit, counts := predict(t, run, o, k, a)
+					if counts {
+						predicted++
+					}
+					if hit {
+						right++
+					}
+				}
+			}
+		}
+		if predicted-p0 != right-r0 {
+			t.Logf("%s: %d of %d", arrow(p.Tools), right-r0, predicted-p0)
+		}
+	}
+	return right, predicted
+}
+
+func tokensOf(log *calls, tools []string) (out []uint32, ok bool) {
+	for _, tool := range tools {
+		i, found := slices.BinarySearch(log.tools, tool)
+		if !found {
+			return nil, false
+		}
+		out = append(out, uint32(i))
+	}
+	return out, true
+}
+
+func predict(t *testing.T, run ingest.AgentRun, o Occurrence, k int, a ArgFlow) (hit, counts bool) {
+	t.Helper()
+	decode := func(raw json.RawMessage) any {
+		v, err := value.Decode(raw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	args, _ := decode(run.Calls[o.Calls[k]].Args).(map[string]any)
+	recorded, present := args[a.Arg]
+	if a.Kind == SourceInput || a.Kind == SourceChoice || !present && a.Presence < 0.98 {
+		return false, false
+	}
+	var guess any
+	ok := true
+	switch a.Kind {
+	case SourceConst:
+		guess = a.Value
+	case SourceArg:
+		from, _ := decode(run.Calls[o.Calls[a.Step]].Args).(map[string]any)
+		guess, ok = from[a.Pointer]
+	case SourceOutput:
+		pointer, err := value.ParsePointer(a.Pointer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		guess, ok = pointer.Get(decode(run.Calls[o.Calls[a.Step]].Result))
+	}
+	return present && ok && value.Equal(guess, recorded), true
+}
+
+// TestRecordedSessions mines customer-service sessions of many agents, each file alone and both together.
+func TestRecordedSessions(t *testing.T) {
+	retail, retailTask := loadRecorded(t, "tau-retail")
+	airline, airlineTask := loadRecorded(t, "tau-airline")
+	maps.Copy(retailTask, airlineTask)
+	for _, c := range []struct {
+		name            string
+		sessions        []ingest.Session
+		retail, airline bool
+	}{
+		{"retail", retail, true, false},
+		{"airline", airline, false, true},
+		{"both", slices.Concat(retail, airline), true, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := mine(t, Options{}, c.sessions...)
+			log := logOf(t, NewMemory(c.sessions))
+			frequent := counted(count(log, 16, 3))
+			if c.retail {
+				requireCounted(t, log, frequent, "find_user_id_by_name_zip", "get_user_details", "get_order_details")
+				requireChoice(t, r, "get_user_details > get_order_details", "order_id")
+				requireChoice(t, r, "find_user_id_by_name_zip > get_user_details > get_order_details", "order_id")
+				first := map[string]bool{}
+				for _, p := range r.Patterns[:min(10, len(r.Patterns))] {
+					first[arrow(p.Tools)] = true
+				}
+				require.True(t, first["find_user_id_by_name_zip > get_user_details"])
+				require.True(t, first["find_user_id_by_email > get_user_details"])
+				user := r.pattern("find_user_id_by_name_zip > get_user_details").DataFlow.Steps[1].Args
+				require.Len(t, user, 1)
+				require.Equal(t, SourceOutput, user[0].Kind)
+				require.Equal(t, "", user[0].Pointer, "the whole result is the id")
+			}
+			if c.airline {
+				requireCounted(t, log, frequent, "get_user_details", "get_reservation_details")
+				requireChoice(t, r, "get_user_details > get_reservation_details", "reservation_id")
+			}
+			train, test := split(c.sessions, retailTask)
+			right, predicted := heldOut(t, mine(t, Options{}, train...).Patterns, test)
+			t.Logf("held out: %d of %d mapped arguments exact", right, predicted)
+			require.GreaterOrEqual(t, float64(right), 0.95*float64(predicted))
+			if c.retail {
+				require.GreaterOrEqual(t, predicted, 40)
+			}
+		})
+	}
+}
+
+func requireCounted(t *testing.T, log *calls, frequent map[string]tallyOf, tools ...string) {
+	t.Helper()
+	tokens, ok := tokensOf(log, tools)
+	require.True(t, ok)
+	require.Contains(t, frequent, fmt.Sprint(tokens))
+}
+
+func requireChoice(t *testing.T, r *Result, tools, arg string) {
+	t.Helper()
+	b := r.blockedPath(tools)
+	require.NotNil(t, b, tools)
+	require.Equal(t, "choice", b.Reason)
+	require.Equal(t, arg, b.Arg)
+	require.Equal(t, len(b.Tools)-1, b.Step)
+	require.Contains(t, b.Detail, arg)
+}
+
+// TestHeldOutMappings checks the other recorded sets in the same way.
+func TestHeldOutMappings(t *testing.T) {
+	for _, file := range []string{"tau-telecom", "workbench", "bfcl-multiturn"} {
+		t.Run(file, func(t *testing.T) {
+			sessions, task := loadRecorded(t, file)
+			train, test := split(sessions, task)
+			right, predicted := heldOut(t, mine(t, Options{}, train...).Patterns, test)
+			t.Logf("held out: %d of %d mapped arguments exact", right, predicted)
+			require.NotZero(t, predicted)
+			require.GreaterOrEqual(t, float64(right), 0.95*float64(predicted))
+		})
+	}
+}

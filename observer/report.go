@@ -1,0 +1,142 @@
+package observer
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// result assembles what the pass found.
+func (m *miner) result() *Result {
+	log := m.log
+	r := &Result{From: m.options.Filter.From, To: m.options.Filter.To, Sessions: len(log.sessions), Calls: log.read,
+		Stretches: log.stretches(), RepeatCalls: log.repeats, LLMCalls: log.turns}
+	for _, level := range m.table.levels {
+		r.Counted = append(r.Counted, max(0, len(level)-1))
+	}
+	chosen := m.choose()
+	for _, p := range chosen {
+		r.Patterns = append(r.Patterns, m.pattern(p))
+	}
+	r.Blocked = m.blockedPaths(chosen)
+	return r
+}
+
+// choose keeps, best first, what no better pattern contains and what contains none.
+func (m *miner) choose() []proof {
+	slices.SortFunc(m.proved, func(a, b proof) int { return cmp.Or(cmp.Compare(b.score, a.score), m.compare(a.path, b.path)) })
+	var out []proof
+	for _, p := range m.proved {
+		if len(out) < m.options.MaxPatterns && m.serving(out, p.path) < 0 {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// serving finds the chosen pattern that makes path i redundant, -1 when there is none.
+func (m *miner) serving(chosen []proof, i int) int {
+	return slices.IndexFunc(chosen, func(c proof) bool { return redundant(m.all[c.path].tokens, m.all[i].tokens) })
+}
+
+func (m *miner) pattern(p proof) Pattern {
+	path := &m.all[p.path]
+	good := path.occ - p.census.failures
+	out := Pattern{Tools: m.names(path.tokens), Occurrences: path.occ, Sessions: path.sessions, Agents: p.census.agents,
+		StepConfidence: m.stepConfidence(path), Expected: path.expected, Excess: path.excess, Z: path.z, Score: p.score,
+		Success: float64(good) / float64(path.occ), SuccessLower: wilsonLower(good, path.occ),
+		TurnsSaved: p.evidence.turns, DataFlow: p.evidence.flow, CutFrom: p.cutFrom}
+	for _, w := range evenly(p.census.good.take(), m.options.MaxExamples) {
+		out.Examples = append(out.Examples, m.log.occurrence(w, path.level))
+	}
+	return out
+}
+
+// stepConfidence is occ(t0..tk+1) / occ(t0..tk) for each k.
+func (m *miner) stepConfidence(p *path) []float64 {
+	out := make([]float64, p.level-1)
+	occ := float64(p.occ)
+	for n := p.level - 1; n >= 1; n-- {
+		before := float64(m.table.levels[n][m.table.prefix(p.level, p.id, n)].occ)
+		out[n-1] = occ / before
+		occ = before
+	}
+	return out
+}
+
+// blockedPaths lists the frequent, delta-closed paths that are not patterns: those that would save most first, and at
+// the end those that a pattern replaces or that were not looked at.
+func (m *miner) blockedPaths(chosen []proof) []Blocked {
+	out := slices.DeleteFunc(m.blocked, func(b Blocked) bool { return m.explainedByStop(b.Tools) })
+	for i := range m.all {
+		if p := &m.all[i]; p.closed && !m.tried[i] && m.stopOf(i) < 0 {
+			if b, ok := m.whyNot(p, i, chosen); ok {
+				out = append(out, b)
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b Blocked) int {
+		return cmp.Or(cmp.Compare(minor(a), minor(b)),
+			cmp.Compare(b.Occurrences*(len(b.Tools)-1), a.Occurrences*(len(a.Tools)-1)), slices.Compare(a.Tools, b.Tools))
+	})
+	return out[:min(len(out), m.options.MaxBlocked)]
+}
+
+// explainedByStop reports whether a shorter path that is listed blocks this one at its start.
+func (m *miner) explainedByStop(tools []string) bool {
+	return slices.ContainsFunc(m.stops, func(stop []uint32) bool {
+		return len(stop) < len(tools) && slices.Equal(m.names(stop), tools[:len(stop)])
+	})
+}
+
+func minor(b Blocked) int { return rankBool(b.Reason != "redundant" && b.Reason != "support") }
+
+// whyNot explains a path that was not examined. Parts of a chosen pattern are served by it and not listed.
+func (m *miner) whyNot(p *path, i int, chosen []proof) (Blocked, bool) {
+	b := Blocked{Tools: m.names(p.tokens), Occurrences: p.occ, Sessions: p.sessions, Step: -1}
+	if c := m.serving(chosen, i); c >= 0 {
+		served := m.all[chosen[c].path].tokens
+		if len(served) > len(p.tokens) {
+			return b, false
+		}
+		b.Reason = "redundant"
+		b.Detail = fmt.Sprintf("It contains a pattern that saves more (%s), which is proposed instead.", arrow(m.names(served)))
+		return b, true
+	}
+	if !m.stands(i) {
+		b.Reason, b.Step, b.Detail = m.insignificant(p)
+		return b, true
+	}
+	b.Reason = "support"
+	b.Detail = fmt.Sprintf("It was not examined: %d better paths were, which is the limit.", m.options.MaxEvaluated)
+	return b, true
+}
+
+// branchBelow is the step confidence below which what comes next is a decision.
+const branchBelow = 0.6
+
+func (m *miner) insignificant(p *path) (reason string, step int, detail string) {
+	tools := m.names(p.tokens)
+	confidence := m.stepConfidence(p)
+	weakest := 0
+	for k, c := range confidence {
+		if c < confidence[weakest] {
+			weakest = k
+		}
+	}
+	if confidence[weakest] < branchBelow {
+		return "branch", weakest + 1, fmt.Sprintf(
+			"After step %d (%s) only %.0f %% of the occurrences go on with %s: the agent decides there.",
+			weakest+1, tools[weakest], 100*confidence[weakest], tools[weakest+1])
+	}
+	return "not_significant", -1, fmt.Sprintf(
+		"It occurs %d times where %.1f are expected by chance; more sessions would show whether it is a routine.", p.occ, p.expected)
+}
+
+func arrow(tools []string) string {
+	s := tools[0]
+	for _, t := range tools[1:] {
+		s += " > " + t
+	}
+	return s
+}
