@@ -159,7 +159,7 @@ func (w *writer) append(ctx context.Context, tenant int64, b *batch) error {
 			return err
 		}
 	}
-	for _, bulk := range []*bulk{w.segments, w.heads, w.bindings, w.dirty} {
+	for _, bulk := range []*bulk{w.names, w.segments, w.heads, w.bindings, w.dirty} {
 		if err := bulk.flush(ctx); err != nil {
 			return err
 		}

@@ -18,11 +18,6 @@ func (e *encoder) int(v int64)     { e.b = binary.AppendVarint(e.b, v) }
 func (e *encoder) byte(v byte)     { e.b = append(e.b, v) }
 func (e *encoder) float(v float64) { e.b = binary.LittleEndian.AppendUint64(e.b, math.Float64bits(v)) }
 
-func (e *encoder) string(s string) {
-	e.uint(uint64(len(s)))
-	e.b = append(e.b, s...)
-}
-
 // time keeps any time exactly, the zero time too, as the distance from base (in seconds) and nanoseconds.
 func (e *encoder) time(t time.Time, base int64) {
 	e.int(t.Unix() - base)
@@ -95,8 +90,6 @@ func (d *decoder) count() int {
 	}
 	return int(n)
 }
-
-func (d *decoder) string() string { return string(d.bytes(d.uint())) }
 
 func (d *decoder) time(base int64) time.Time {
 	seconds, ns := d.int()+base, d.uint()

@@ -102,7 +102,7 @@ func newEventReader(ctx context.Context, tx *sql.Tx) (*eventReader, error) {
 		stmt **sql.Stmt
 		text string
 	}{
-		{&r.findName, "SELECT id FROM names WHERE tenant = " + tenantID + " AND name = ?2"},
+		{&r.findName, "SELECT id FROM names WHERE tenant = " + tenantID + " AND hash = ?2 AND name = ?3"},
 		{&r.chain, `WITH RECURSIVE chain (prev, block, events) AS (
 				SELECT prev, block, events FROM segments WHERE id IN (
 					SELECT segment FROM heads WHERE origin IN (
@@ -127,7 +127,7 @@ func (r *eventReader) find(tenant string, names []string) ([]sessionName, error)
 	ids := make([]sessionName, 0, len(names))
 	for _, name := range names {
 		var id int64
-		err := r.findName.QueryRowContext(r.ctx, tenant, name).Scan(&id)
+		err := r.findName.QueryRowContext(r.ctx, tenant, hash(name), name).Scan(&id)
 		if errors.Is(err, sql.ErrNoRows) {
 			continue
 		}

@@ -117,7 +117,7 @@ func (p *sessionPutter) put(ctx context.Context, rows []store.SessionRow) error 
 			return err
 		}
 	}
-	for _, bulk := range []*bulk{p.words, p.writer.sessions, p.seqs} {
+	for _, bulk := range []*bulk{p.names, p.words, p.writer.sessions, p.sequences} {
 		if err := bulk.flush(ctx); err != nil {
 			return err
 		}
@@ -162,7 +162,7 @@ func (p *sessionPutter) add(ctx context.Context, id int64, row *store.SessionRow
 		}
 		var e encoder
 		e.sequence(seq, agent, tools)
-		if err := p.seqs.add(ctx, p.tenant, id, seq.RunIndex, nanos(seq.Start), e.b); err != nil {
+		if err := p.sequences.add(ctx, p.tenant, id, seq.RunIndex, nanos(seq.Start), e.b); err != nil {
 			return err
 		}
 		used = append(used, tools...)

@@ -93,14 +93,16 @@ func (s *Store) Ping(ctx context.Context) error {
 
 // Close waits for the write that is under way, moves the write-ahead log into the database and releases the file.
 func (s *Store) Close() error {
+	// The writer last: what only reads cannot remove the log.
 	var errs []error
+	if s.read != nil {
+		errs = append(errs, s.read.Close())
+	}
 	if s.w != nil {
 		errs = append(errs, s.w.close())
 	}
-	for _, db := range []*sql.DB{s.read, s.write} {
-		if db != nil {
-			errs = append(errs, db.Close())
-		}
+	if s.write != nil {
+		errs = append(errs, s.write.Close())
 	}
 	return s.wrap("close", errors.Join(errs...))
 }

@@ -5,12 +5,14 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"hash/fnv"
+	"io"
 )
 
 // errClosed is the answer of a closed store.
 var errClosed = errors.New("the event store is closed")
 
-// Caches of the writer: open origins and the tool names of tenants, far more than are in use at a time.
+// cachedOrigins is how many origins the writer remembers, far more than are in use at a time.
 const cachedOrigins = 50_000
 
 // writer owns the one connection that writes, with what it knows of the file while no one else writes.
@@ -19,15 +21,18 @@ type writer struct {
 	closed bool
 	conn   *sql.Conn
 
-	findTenant, addTenant, count     *sql.Stmt
-	findName, addName                *sql.Stmt
-	findHead, findBindings           *sql.Stmt
-	addBlock                         *sql.Stmt
-	dropSession, dropSequences       *sql.Stmt
-	clean                            *sql.Stmt
-	segments, heads, bindings        *bulk
-	dirty, words, sessions, seqs     *bulk
+	findTenant, addTenant, count *sql.Stmt
+	findName                     *sql.Stmt
+	findHead, findBindings       *sql.Stmt
+	addBlock                     *sql.Stmt
+	dropSession, dropSequences   *sql.Stmt
+	clean                        *sql.Stmt
+
+	names, segments, heads, bindings, dirty, words, sessions, sequences *bulk
+	prepared                                                            []*sql.Stmt // all of the above
+
 	tenants                          map[string]int64
+	created                          map[nameKey]int64 // in the transaction under way
 	origins                          *lru[nameKey, *origin]
 	dictionaries                     map[dictionaryKey]*dictionary
 	lastName, lastBlock, lastSegment int64
@@ -44,13 +49,13 @@ func newWriter(ctx context.Context, db *sql.DB) (*writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &writer{turn: make(chan struct{}, 1), conn: conn, origins: newLRU[nameKey, *origin](cachedOrigins)}
+	w := &writer{turn: make(chan struct{}, 1), conn: conn, created: map[nameKey]int64{}, origins: newLRU[nameKey, *origin](cachedOrigins)}
 	w.turn <- struct{}{}
-	if err := w.prepare(ctx); err != nil {
-		return nil, errors.Join(err, conn.Close())
+	if err = w.prepare(ctx); err == nil {
+		err = w.forget(ctx)
 	}
-	if err := w.forget(ctx); err != nil {
-		return nil, errors.Join(err, conn.Close())
+	if err != nil {
+		return nil, errors.Join(err, w.close())
 	}
 	return w, nil
 }
@@ -64,8 +69,7 @@ func (w *writer) prepare(ctx context.Context) error {
 		{&w.addTenant, "INSERT INTO tenants (name) VALUES (?) RETURNING id"},
 		{&w.count, `UPDATE tenants SET events = events + ?, tool_call_events = tool_call_events + ?, sessions = sessions + ?,
 			tool_calls = tool_calls + ?, llm_calls = llm_calls + ? WHERE id = ?`},
-		{&w.findName, "SELECT id FROM names WHERE tenant = ? AND name = ?"},
-		{&w.addName, "INSERT INTO names (id, tenant, name) VALUES (?, ?, ?)"},
+		{&w.findName, "SELECT id FROM names WHERE hash = ? AND tenant = ? AND name = ?"},
 		{&w.findHead, "SELECT segment FROM heads WHERE origin = ?"},
 		{&w.findBindings, "SELECT n.name, n.id FROM bindings b JOIN names n ON n.id = b.session WHERE b.origin = ?"},
 		{&w.addBlock, "INSERT INTO blocks (id, received, events, head, payload) VALUES (?, ?, ?, ?, ?)"},
@@ -77,6 +81,7 @@ func (w *writer) prepare(ctx context.Context) error {
 		if *p.stmt, err = w.conn.PrepareContext(ctx, p.text); err != nil {
 			return fmt.Errorf("prepare %q: %w", p.text, err)
 		}
+		w.prepared = append(w.prepared, *p.stmt)
 	}
 	for _, p := range []struct {
 		bulk    **bulk
@@ -84,6 +89,7 @@ func (w *writer) prepare(ctx context.Context) error {
 		columns int
 		tail    string
 	}{
+		{&w.names, "INSERT INTO names (id, tenant, hash, name)", 4, ""},
 		{&w.segments, "INSERT INTO segments (id, origin, prev, block, events)", 5, ""},
 		{&w.heads, "REPLACE INTO heads (origin, segment)", 2, ""},
 		{&w.bindings, "INSERT INTO bindings (origin, session)", 2, ""},
@@ -91,12 +97,13 @@ func (w *writer) prepare(ctx context.Context) error {
 			"ON CONFLICT (session) DO UPDATE SET newest = max(newest, excluded.newest), touched = excluded.touched"},
 		{&w.words, "INSERT INTO words (tenant, kind, id, word)", 4, ""},
 		{&w.sessions, "INSERT INTO sessions (session, tenant, name, start, tool_calls, llm_calls, tools, agents, summary)", 9, ""},
-		{&w.seqs, "INSERT INTO sequences (tenant, session, run, start, data)", 5, ""},
+		{&w.sequences, "INSERT INTO sequences (tenant, session, run, start, data)", 5, ""},
 	} {
 		var err error
 		if *p.bulk, err = prepareBulk(ctx, w.conn, p.insert, p.columns, p.tail); err != nil {
 			return fmt.Errorf("prepare %q: %w", p.insert, err)
 		}
+		w.prepared = append(w.prepared, (*p.bulk).stmts[:]...)
 	}
 	return nil
 }
@@ -106,9 +113,10 @@ func (w *writer) forget(ctx context.Context) error {
 	w.tenants = map[string]int64{}
 	w.dictionaries = map[dictionaryKey]*dictionary{}
 	w.origins.clear()
-	for _, b := range []*bulk{w.segments, w.heads, w.bindings, w.dirty, w.words, w.sessions, w.seqs} {
+	for _, b := range []*bulk{w.names, w.segments, w.heads, w.bindings, w.dirty, w.words, w.sessions, w.sequences} {
 		b.reset()
 	}
+	clear(w.created)
 	// A mark in dirty must stay below later segments, also when the last segments are gone.
 	return w.conn.QueryRowContext(ctx, `SELECT (SELECT coalesce(max(id), 0) FROM names), (SELECT coalesce(max(id), 0) FROM blocks),
 		max((SELECT coalesce(max(id), 0) FROM segments), (SELECT coalesce(max(touched), 0) FROM dirty))`).
@@ -135,6 +143,7 @@ func (w *writer) transaction(ctx context.Context, fn func(context.Context) error
 		return err
 	}
 	if err = fn(ctx); err == nil {
+		clear(w.created)
 		if _, err = w.conn.ExecContext(ctx, "COMMIT"); err == nil {
 			return nil
 		}
@@ -151,8 +160,12 @@ func (w *writer) close() error {
 		return nil
 	}
 	w.closed = true
+	var errs []error
+	for _, stmt := range w.prepared {
+		errs = append(errs, stmt.Close())
+	}
 	_, err := w.conn.ExecContext(context.Background(), "PRAGMA wal_checkpoint(TRUNCATE)")
-	return errors.Join(err, w.conn.Close())
+	return errors.Join(append(errs, err, w.conn.Close())...)
 }
 
 // tenant gives the id of a tenant, which it creates.
@@ -172,13 +185,23 @@ func (w *writer) tenant(ctx context.Context, name string) (int64, error) {
 	return id, nil
 }
 
-// name gives the id of an origin or a session, which it creates; created tells so.
-func (w *writer) name(ctx context.Context, key nameKey) (id int64, created bool, err error) {
-	err = w.findName.QueryRowContext(ctx, key.tenant, key.name).Scan(&id)
+// name gives the id of an origin or a session, which it creates; fresh tells that nothing else is known of it.
+func (w *writer) name(ctx context.Context, key nameKey) (id int64, fresh bool, err error) {
+	if id, ok := w.created[key]; ok {
+		return id, false, nil
+	}
+	err = w.findName.QueryRowContext(ctx, hash(key.name), key.tenant, key.name).Scan(&id)
 	if !errors.Is(err, sql.ErrNoRows) {
 		return id, false, err
 	}
 	w.lastName++
-	_, err = w.addName.ExecContext(ctx, w.lastName, key.tenant, key.name)
-	return w.lastName, true, err
+	w.created[key] = w.lastName
+	return w.lastName, true, w.names.add(ctx, w.lastName, key.tenant, hash(key.name), key.name)
+}
+
+// hash is names.hash.
+func hash(name string) int64 {
+	h := fnv.New64a()
+	_, _ = io.WriteString(h, name) // never fails
+	return int64(h.Sum64())
 }

@@ -12,12 +12,14 @@ CREATE TABLE tenants (
 );
 
 -- Names of origins and of sessions: an origin without a session id is its own session, so both are one id.
+-- hash is FNV-1a of the name: names are random and long, and an index on them costs three times as many pages.
 CREATE TABLE names (
     id     INTEGER PRIMARY KEY,
     tenant INTEGER NOT NULL,
-    name   TEXT    NOT NULL,
-    UNIQUE (tenant, name)
+    hash   INTEGER NOT NULL,
+    name   TEXT    NOT NULL
 );
+CREATE INDEX names_hash ON names (hash);
 
 -- A block holds the events of one transaction, or a part of them when they are many: head their fields, payload
 -- their contents, both zstd. received is the newest receive time in it (ns).
