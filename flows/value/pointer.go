@@ -61,6 +61,24 @@ func (p Pointer) Get(v any) (found any, ok bool) {
 	return v, true
 }
 
+// Lookup is ParsePointer and Get in one, without the pointer's tokens in between.
+func Lookup(v any, pointer string) (found any, ok bool) {
+	if pointer == "" {
+		return v, true
+	}
+	if pointer[0] != '/' {
+		return nil, false
+	}
+	for rest, more := pointer[1:], true; more; {
+		var token string
+		token, rest, more = strings.Cut(rest, "/")
+		if v, ok = child(v, Unescape(token)); !ok {
+			return nil, false
+		}
+	}
+	return v, true
+}
+
 // Missing returns the shortest prefix of p that leads nowhere in v, nil when the whole pointer leads somewhere.
 func (p Pointer) Missing(v any) Pointer {
 	for i, token := range p {

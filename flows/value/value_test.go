@@ -243,6 +243,10 @@ func FuzzPointer(f *testing.F) {
 		if _, ok := p.Get(v); ok != (p.Missing(v) == nil) {
 			t.Fatalf("Get and Missing disagree on %q", text)
 		}
+		got, _ := p.Get(v)
+		if found, ok := Lookup(v, text); ok != (p.Missing(v) == nil) || !Equal(found, got) {
+			t.Fatalf("Lookup and Get disagree on %q", text)
+		}
 	})
 }
 
