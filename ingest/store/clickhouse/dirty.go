@@ -23,9 +23,6 @@ const lateFeed = int64(30 * time.Second / time.Microsecond)
 // keepMarkEvery is by how much the low-water mark must have moved to be written again, in microseconds.
 const keepMarkEvery = int64(10 * time.Second / time.Microsecond)
 
-// maxDirty bounds the sessions held in memory; the rest is found when these are assembled.
-const maxDirty = 200_000
-
 // dirtySet holds the sessions of one tenant that are to be assembled. It follows the feed of changes (table touches),
 // so that each change is evaluated once; what is dirty is always computed from the tables, hence a lost or repeated
 // change at worst costs another look.
@@ -38,7 +35,7 @@ type dirtySet struct {
 	cursor int64
 	seen   map[change]bool
 	kept   int64 // the low-water mark on disk
-	// partial: more sessions are dirty than the set holds; the cursor was not moved.
+	// partial: more sessions may be dirty than the set takes at once; the cursor was not moved.
 	partial bool
 }
 
@@ -210,7 +207,7 @@ LIMIT {limit:Int64}`
 // evaluate adds the dirty sessions among those that changes of the range reach.
 func (s *Store) evaluate(ctx context.Context, tenant string, d *dirtySet, from, to int64) error {
 	found := 0
-	args := []any{arg("tenant", tenant), arg("from", from), arg("to", to), arg("moved", int64(movedMark)), arg("limit", int64(maxDirty))}
+	args := []any{arg("tenant", tenant), arg("from", from), arg("to", to), arg("moved", int64(movedMark)), arg("limit", int64(s.limits.DirtySessions))}
 	err := s.query(ctx, "find sessions to assemble", dirtySQL, args, func(rows driver.Rows) error {
 		var id string
 		st := dirtyState{noticed: from}
@@ -221,6 +218,6 @@ func (s *Store) evaluate(ctx context.Context, tenant string, d *dirtySet, from, 
 		found++
 		return nil
 	})
-	d.partial = found == maxDirty
+	d.partial = found == s.limits.DirtySessions
 	return err
 }

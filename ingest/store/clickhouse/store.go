@@ -53,6 +53,8 @@ type Limits struct {
 	SendTimeout time.Duration // one attempt; 60 s
 	FlushWait   time.Duration // how long a read waits for the shipper without progress; 10 s
 	CloseWait   time.Duration // how long Close lets the shipper send what is left; 5 s
+	// DirtySessions is how many sessions to assemble are taken into memory at once, per tenant; 200,000.
+	DirtySessions int
 }
 
 func (l Limits) withDefaults() Limits {
@@ -66,6 +68,8 @@ func (l Limits) withDefaults() Limits {
 		SendTimeout: or(l.SendTimeout, time.Minute),
 		FlushWait:   or(l.FlushWait, 10*time.Second),
 		CloseWait:   or(l.CloseWait, 5*time.Second),
+
+		DirtySessions: or(l.DirtySessions, 200_000),
 	}
 }
 

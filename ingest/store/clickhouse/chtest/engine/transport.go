@@ -59,7 +59,7 @@ func (e *Engine) RoundTrip(req *http.Request) (*http.Response, error) {
 		return e.hello(req)
 	}
 	if q.Get("compress") == "1" || q.Get("decompress") == "1" {
-		return failure(req, errors.New("Code: 48. compression is not supported by the test engine")), nil
+		return failure(req, exception(48, "compression is not supported by the test engine")), nil
 	}
 	s, err := e.acquire(req.Context())
 	if err != nil {
@@ -106,7 +106,7 @@ func (s *session) configure(q url.Values) (map[string]string, error) {
 			params[strings.TrimPrefix(name, "param_")] = values[0]
 		case protocolParams[name]:
 		case !settingName.MatchString(name):
-			return nil, fmt.Errorf("Code: 115. unknown setting %q", name)
+			return nil, exception(115, fmt.Sprintf("unknown setting %q", name))
 		default:
 			set = append(set, name+"='"+strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(values[0])+"'")
 			s.changed = append(s.changed, name)
@@ -118,6 +118,9 @@ func (s *session) configure(q url.Values) (map[string]string, error) {
 	slices.Sort(set)
 	return params, s.conn.exec("SET " + strings.Join(set, ", "))
 }
+
+// exception is an error as ClickHouse words it.
+func exception(code int, text string) error { return fmt.Errorf("%s: %d. %s", "Code", code, text) }
 
 func insertInto(req *http.Request, c *conn, sql string, data io.Reader) (*http.Response, error) {
 	format := "Native"
