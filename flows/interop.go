@@ -75,6 +75,7 @@ func interopSafety(c SafetyContract, orNull func(string) any) value.Members {
 		{Key: "safe_to_retry", Value: c.SafeToRetry}, {Key: "supports_dry_run", Value: c.SupportsDryRun},
 		{Key: "requires_approval", Value: c.RequiresApproval}, {Key: "approval_reason", Value: orNull(c.ApprovalReason)},
 	}}
+	b.text("source", c.Source, "")
 	return b.sorted()
 }
 
