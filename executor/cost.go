@@ -1,6 +1,10 @@
 package executor
 
-import "fmt"
+import (
+	"fmt"
+
+	"pave/flows"
+)
 
 // NewCostReport is the profile estimate of a run (base system, section Cost; rule R19). executed counts the
 // step records, finished those that succeeded without being skipped: only they save a call.
@@ -66,9 +70,12 @@ func PricedProfile(prices map[ModelKey]Price, key ModelKey, outputFraction float
 	return p, nil
 }
 
-// PriceError is CW-E033: the price table does not know the model.
+// PriceError is flows.CWCostProfile: the price table does not know the model.
 type PriceError struct{ Key ModelKey }
 
 func (e *PriceError) Error() string {
 	return fmt.Sprintf("no price is known for model %q of provider %q; add it to the price table", e.Key.Model, e.Key.Provider)
 }
+
+// Unwrap makes errors.Is find the catalogue's entry.
+func (e *PriceError) Unwrap() error { return flows.CWCostProfile }

@@ -21,10 +21,10 @@ var builtins = map[string]Func{
 // Builtins are the definitions of the tools that every Registry has.
 func Builtins() []*flows.Tool {
 	define := func(name, description, in, out string) *flows.Tool {
+		safety := flows.DefaultSafety()
+		safety.Source = "declared"
 		return &flows.Tool{Name: name, Description: description, InputSchema: flows.RawSchema(in), OutputSchema: flows.RawSchema(out),
-			Safety: &flows.SafetyContract{SideEffects: flows.EffectNone, Stability: "stable", DeterminismLevel: "full",
-				Idempotent: true, Cacheable: true, SafeToRetry: true, Source: "declared"},
-			Binding: &flows.Binding{Kind: Kind, Local: name}, Origin: flows.ToolDeclared}
+			Safety: &safety, Binding: &flows.Binding{Kind: Kind, Local: name}, Origin: flows.ToolDeclared}
 	}
 	return []*flows.Tool{
 		define("passthrough", "Returns its input.",

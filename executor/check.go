@@ -1,0 +1,427 @@
+package executor
+
+import (
+	"encoding/json"
+	"slices"
+
+	"pave/flows"
+	"pave/flows/schema"
+	"pave/flows/value"
+)
+
+// checkStep reports what is wrong with one step and adds what it contributes to the context. The order of reports
+// is that of the base system's compile_flow.
+func (c *compiler) checkStep(sp *stepPlan) {
+	if sp.primary == nil {
+		c.stepError(sp, IssueMissingTool, "", []string{"tool_name"}, "tool '%s' is not registered; apply its tool file or correct the name", sp.name)
+		return
+	}
+	c.checkGuard(sp)
+	if r := sp.step.Retry; r != nil && r.MaxRetries > 0 && !safeToRetry(sp.primary.tool.Safety) {
+		c.stepWarning(sp, IssueUnsafeRetry, "", []string{"retry"}, "tool '%s' is not known to be safe to retry; remove the retry or declare the tool idempotent", sp.name)
+	}
+	missingFallback := sp.onError == onErrorFallback && sp.fallback == nil
+	if missingFallback {
+		c.report(SeverityError, IssueMissingFallbackTool, sp.index, sp.fallbackName, "", stepPointer(sp.index, "on_error"),
+			"fallback tool '%s' is not registered", sp.fallbackName)
+	}
+	c.checkInputs(sp)
+	if sp.fallback != nil {
+		c.checkFallbackInputs(sp)
+		c.checkFallbackOutputs(sp)
+	}
+	keys, rest := c.contributions(sp)
+	if c.flow.OnContextCollision != flows.CollisionOverwrite {
+		for _, k := range keys {
+			if _, exists := c.known.keys[k.key]; exists {
+				c.report(SeverityWarning, IssueContextCollision, sp.index, sp.name, k.key, k.pointer,
+					"context key '%s' exists already; rename it with output_mapping or output_as", k.key)
+			}
+		}
+	}
+	c.known.add(keys, rest)
+}
+
+func (c *compiler) stepError(sp *stepPlan, issue, field string, at []string, format string, args ...any) {
+	c.report(SeverityError, issue, sp.index, sp.name, field, stepPointer(sp.index, at...), format, args...)
+}
+
+func (c *compiler) stepWarning(sp *stepPlan, issue, field string, at []string, format string, args ...any) {
+	c.report(SeverityWarning, issue, sp.index, sp.name, field, stepPointer(sp.index, at...), format, args...)
+}
+
+// safeToRetry is the rule of unsafe retries: the contract allows it, and the tool is idempotent or only reads.
+func safeToRetry(s *flows.SafetyContract) bool {
+	return s != nil && s.SafeToRetry && (s.Idempotent || s.ReadOnly())
+}
+
+// checkGuard reports names that the guard cannot find.
+func (c *compiler) checkGuard(sp *stepPlan) {
+	if sp.guard == nil {
+		return
+	}
+	for _, name := range sp.guard.Names() {
+		if o, found := c.known.key(name); !found {
+			c.missing(sp.index, sp.name, name, name, stepPointer(sp.index, "guard"), nil, true)
+		} else if !o.certain {
+			c.stepWarning(sp, IssueUnprovenValue, name, []string{"guard"}, "'%s' may be absent when the guard is checked", name)
+		}
+	}
+}
+
+// checkInputs checks a step's mapping against its tool's input schema, entry by entry, then what is required.
+func (c *compiler) checkInputs(sp *stepPlan) {
+	in := sp.primary.in
+	entries := sp.step.InputMapping
+	if len(entries) == 0 {
+		c.checkWholeContext(sp, sp.primary, IssueMissingRequiredInput, IssueTypeMismatch)
+		return
+	}
+	for _, entry := range entries {
+		at := []string{"input_mapping", entry.Target}
+		target, declared := fieldOf(in, entry.Target)
+		if !declared {
+			c.stepError(sp, IssueUnknownTargetKey, entry.Target, at, "tool '%s' has no input '%s'", sp.name, entry.Target)
+		}
+		c.checkSource(sp.index, sp.name, entry.Value, entry.Target, stepPointer(sp.index, at...), target, IssueTypeMismatch)
+		if entry.Value.Kind == flows.MapOptional && target != nil && target.Required {
+			c.stepWarning(sp, IssueUnprovenValue, entry.Target, at, "input '%s' is required by tool '%s' but left out when its source is absent", entry.Target, sp.name)
+		}
+		if v := entry.Value; v.Kind == flows.MapKey && v.Ref != entry.Target {
+			if _, exists := c.known.keys[entry.Target]; exists {
+				c.stepWarning(sp, IssueShadowedKey, entry.Target, at, "the context has a key '%s' too; the input is taken from '%s'", entry.Target, v.Ref)
+			}
+		}
+	}
+	for _, f := range fields(in) {
+		if f.Required && !mapsTo(entries, f.Name) {
+			c.stepError(sp, IssueMissingRequiredInput, f.Name, []string{"input_mapping"}, "tool '%s' requires input '%s'; map it", sp.name, f.Name)
+		}
+	}
+}
+
+// checkWholeContext checks a step that gets the whole context as its input.
+func (c *compiler) checkWholeContext(sp *stepPlan, tp *toolPlan, missingIssue, typeIssue string) {
+	at := stepPointer(sp.index, "input_mapping")
+	incomplete := false
+	for _, f := range fields(tp.in) {
+		if _, found := c.known.key(f.Name); found || !f.Required {
+			continue
+		}
+		if !c.known.declared {
+			c.missing(sp.index, tp.tool.Name, f.Name, f.Name, at, &f, true)
+			continue
+		}
+		incomplete = true
+		c.report(SeverityError, missingIssue, sp.index, tp.tool.Name, f.Name, at, "tool '%s' requires input '%s', which the context does not hold", tp.tool.Name, f.Name)
+	}
+	if incomplete {
+		return // a whole context that lacks inputs was not meant for this tool; its types say nothing
+	}
+	for _, f := range fields(tp.in) {
+		o, found := c.known.key(f.Name)
+		if !found {
+			continue
+		}
+		if !o.certain && f.Required {
+			c.report(SeverityWarning, IssueUnprovenValue, sp.index, tp.tool.Name, f.Name, at, "context key '%s', which tool '%s' requires, may be absent", f.Name, tp.tool.Name)
+		}
+		c.checkType(sp.index, tp.tool.Name, f.Name, f.Name, at, o.schema, f.Schema, typeIssue)
+	}
+	if tp.in == nil || !readObject(tp.tool.InputSchema).forbidsExtras() {
+		return
+	}
+	for _, key := range sortedKeys(c.known.keys) {
+		if _, declared := tp.in.Field(key); !declared {
+			c.report(SeverityError, IssueUnknownTargetKey, sp.index, tp.tool.Name, key, at, "tool '%s' gets the whole context but refuses key '%s'; map its inputs", tp.tool.Name, key)
+		}
+	}
+}
+
+// checkSource checks one mapping value of a step, or of returns, against the field that it fills (nil: unknown).
+func (c *compiler) checkSource(step int, tool string, v flows.MappingValue, target, pointer string, field *schema.Field, typeIssue string) {
+	optional := v.Kind == flows.MapOptional
+	if optional {
+		v = *v.Inner
+	}
+	var want *schema.Schema
+	if field != nil {
+		want = field.Schema
+	}
+	if v.Kind == flows.MapLiteral || v.Kind == flows.MapConst {
+		if want == nil {
+			return
+		}
+		if _, violations := want.Apply(v.Literal); len(violations) > 0 {
+			c.report(SeverityError, typeIssue, step, tool, target, pointer, "the literal does not fit '%s': %s", target, describeViolations(violations))
+		}
+		return
+	}
+	s, state := c.known.source(v)
+	switch {
+	case state == sourceMissing:
+		if !optional || !c.known.declared {
+			c.missing(step, tool, v.Ref, rootKey(v), pointer, fieldAt(v, field), !optional)
+		}
+		return
+	case state == sourceImpossible && !optional:
+		c.report(SeverityError, IssueMissingMappingKey, step, tool, v.Ref, pointer, "nothing can be at '%s': the schema of '%s' does not allow it", v.Ref, rootKey(v))
+		return
+	case state == sourceUnproven && !optional:
+		c.report(SeverityWarning, IssueUnprovenValue, step, tool, v.Ref, pointer, "'%s' may be absent at run time; use $optional or a required property", v.Ref)
+	}
+	c.checkType(step, tool, v.Ref, target, pointer, s, want, typeIssue)
+}
+
+func (c *compiler) checkType(step int, tool, source, target, pointer string, from, to *schema.Schema, issue string) {
+	if ok, reason := fits(from, to); !ok {
+		c.report(SeverityError, issue, step, tool, target, pointer, "'%s' does not fit '%s': %s", source, target, reason)
+	} else if mayBeNull(from, to) {
+		c.report(SeverityWarning, IssueUnprovenValue, step, tool, source, pointer, "'%s' may be null, which '%s' does not take", source, target)
+	}
+}
+
+// missing reports a source that nobody produces: an error when the flow declares its input, else an undeclared
+// input of the flow.
+func (c *compiler) missing(step int, tool, source, key, pointer string, field *schema.Field, required bool) {
+	if c.known.declared {
+		c.report(SeverityError, IssueMissingMappingKey, step, tool, source, pointer, "'%s' is neither an input of the flow nor an output of an earlier step", source)
+		return
+	}
+	c.report(SeverityWarning, IssueUndeclaredInput, step, tool, source, pointer, "'%s' is taken as an input of the flow; declare it in input_schema", key)
+	u := undeclared{key: key, required: required}
+	if field != nil {
+		u.raw = readObject(c.compiled[tool].tool.InputSchema).Properties[field.Name]
+	}
+	c.inputs = append(c.inputs, u)
+	o := origin{certain: required}
+	if field != nil {
+		o.schema = field.Schema
+	}
+	c.known.keys[key] = o
+}
+
+// checkFallbackInputs repeats the input checks against the fallback's schema. What is missing from the context has
+// been reported for the primary.
+func (c *compiler) checkFallbackInputs(sp *stepPlan) {
+	entries, fallback := sp.step.InputMapping, sp.fallback
+	if len(entries) == 0 {
+		c.checkWholeContext(sp, fallback, IssueFallbackMissingRequired, IssueFallbackTypeMismatch)
+		return
+	}
+	for _, entry := range entries {
+		pointer := stepPointer(sp.index, "input_mapping", entry.Target)
+		target, declared := fieldOf(fallback.in, entry.Target)
+		if !declared {
+			c.report(SeverityError, IssueFallbackUnknownTarget, sp.index, sp.fallbackName, entry.Target, pointer,
+				"fallback tool '%s' has no input '%s'", sp.fallbackName, entry.Target)
+			continue
+		}
+		if target == nil {
+			continue
+		}
+		v := entry.Value
+		if v.Kind == flows.MapOptional {
+			v = *v.Inner
+		}
+		if v.Kind == flows.MapLiteral || v.Kind == flows.MapConst {
+			c.checkSource(sp.index, sp.fallbackName, v, entry.Target, pointer, target, IssueFallbackTypeMismatch)
+		} else if s, state := c.known.source(v); state != sourceMissing {
+			c.checkType(sp.index, sp.fallbackName, v.Ref, entry.Target, pointer, s, target.Schema, IssueFallbackTypeMismatch)
+		}
+	}
+	for _, f := range fields(fallback.in) {
+		if f.Required && !mapsTo(entries, f.Name) {
+			c.report(SeverityError, IssueFallbackMissingRequired, sp.index, sp.fallbackName, f.Name, stepPointer(sp.index, "on_error"),
+				"fallback tool '%s' requires input '%s', which the step does not map", sp.fallbackName, f.Name)
+		}
+	}
+}
+
+// checkFallbackOutputs reports where the fallback's outputs cannot stand for the primary's.
+func (c *compiler) checkFallbackOutputs(sp *stepPlan) {
+	primary, fallback := sp.primary.out, sp.fallback.out
+	if primary == nil || fallback == nil {
+		return
+	}
+	at := stepPointer(sp.index, "on_error")
+	for _, entry := range sp.step.OutputMapping {
+		if s, _ := fallback.At(value.Pointer{entry.OutputKey}); s == nil {
+			c.report(SeverityError, IssueFallbackOutputMissing, sp.index, sp.fallbackName, entry.OutputKey, at,
+				"output_mapping needs '%s', which fallback tool '%s' does not produce", entry.OutputKey, sp.fallbackName)
+		}
+	}
+	for _, f := range primary.Fields() {
+		other, ok := fallback.Field(f.Name)
+		if !ok {
+			if sp.step.OutputMapping == nil {
+				c.report(SeverityWarning, IssueFallbackOutputShape, sp.index, sp.fallbackName, f.Name, at,
+					"fallback tool '%s' does not produce '%s'", sp.fallbackName, f.Name)
+			}
+			continue
+		}
+		if ok, reason := fits(other.Schema, f.Schema); !ok {
+			c.report(SeverityWarning, IssueFallbackOutputType, sp.index, sp.fallbackName, f.Name, at,
+				"'%s' of fallback tool '%s' has another type: %s", f.Name, sp.fallbackName, reason)
+		}
+	}
+}
+
+// contributions are the keys that the step's merge adds, in order; rest is true when it may add others.
+func (c *compiler) contributions(sp *stepPlan) (keys []contributed, rest bool) {
+	out, step := sp.primary.out, sp.step
+	certain := sp.onError != onErrorSkip
+	switch {
+	case step.OutputAs != "":
+		return []contributed{{step.OutputAs, origin{out, certain}, stepPointer(sp.index, "output_as")}}, false
+	case step.OutputMapping != nil:
+		for _, entry := range step.OutputMapping {
+			pointer := stepPointer(sp.index, "output_mapping", entry.ContextKey)
+			o := origin{certain: certain}
+			if out != nil {
+				s, proven := out.At(value.Pointer{entry.OutputKey})
+				if s == nil {
+					c.report(SeverityError, IssueUnknownOutputKey, sp.index, sp.name, entry.OutputKey, pointer, "tool '%s' does not produce '%s'", sp.name, entry.OutputKey)
+					continue
+				}
+				if !proven && !sp.primary.fills(entry.OutputKey) {
+					c.report(SeverityWarning, IssueUnprovenValue, sp.index, sp.name, entry.OutputKey, pointer, "tool '%s' may not produce '%s', which output_mapping needs", sp.name, entry.OutputKey)
+				}
+				o.schema = s
+			}
+			keys = append(keys, contributed{entry.ContextKey, o, pointer})
+		}
+		return keys, false
+	case out == nil:
+		return nil, true
+	}
+	for _, f := range out.Fields() {
+		keys = append(keys, contributed{f.Name, origin{f.Schema, certain && (f.Required || sp.primary.fills(f.Name))}, stepPointer(sp.index)})
+	}
+	undeclaredKey, _ := out.At(value.Pointer{"\x00"})
+	return keys, undeclaredKey != nil
+}
+
+// fills reports whether validation gives an absent output a value.
+func (tp *toolPlan) fills(output string) bool {
+	f, ok := tp.out.Field(output)
+	return ok && (takesNull(f.Schema) && f.Schema.Type() != "any" || readObject(tp.tool.OutputSchema).hasDefault(output))
+}
+
+// checkFlowOutput checks returns and the flow's output schema against the final context.
+func (c *compiler) checkFlowOutput(plan *Plan) {
+	end, name := len(c.flow.Steps), c.flow.Name
+	available := c.known
+	if c.flow.Returns != nil {
+		available = &known{keys: map[string]origin{}, declared: true}
+		for _, entry := range c.flow.Returns {
+			c.checkSource(end, name, entry.Value, entry.Target, value.Pointer{"returns", entry.Target}.String(), nil, IssueOutputTypeMismatch)
+			available.keys[entry.Target] = c.returned(entry.Value)
+		}
+	}
+	if plan.output.schema == nil {
+		return
+	}
+	const pointer = "/output_schema"
+	for _, f := range plan.output.schema.Fields() {
+		o, found := available.key(f.Name)
+		switch {
+		case !found:
+			c.report(SeverityError, IssueOutputSchemaGap, end, name, f.Name, pointer, "no step produces output '%s'", f.Name)
+			continue
+		case !o.certain && f.Required:
+			c.report(SeverityWarning, IssueUnprovenValue, end, name, f.Name, pointer, "output '%s' may be absent at run time", f.Name)
+		}
+		c.checkType(end, name, f.Name, f.Name, pointer, o.schema, f.Schema, IssueOutputTypeMismatch)
+	}
+}
+
+// returned is what an entry of returns puts into the output.
+func (c *compiler) returned(v flows.MappingValue) origin {
+	switch v.Kind {
+	case flows.MapOptional:
+		o := c.returned(*v.Inner)
+		o.certain = false
+		return o
+	case flows.MapKey, flows.MapPointer:
+		s, _ := c.known.source(v)
+		return origin{s, true} // an absent source fails returns itself
+	}
+	s, err := schema.Compile(constSchema(v.Literal))
+	if err != nil {
+		return origin{certain: true}
+	}
+	return origin{s, true}
+}
+
+func constSchema(v any) flows.RawSchema {
+	return value.Encode(map[string]any{"const": v})
+}
+
+// undeclared is an input that the flow reads but does not declare.
+type undeclared struct {
+	key      string
+	raw      json.RawMessage // the schema of the tool input that it fills, nil when unknown
+	required bool
+}
+
+// inferredInput is the input schema that a flow without one turns out to have: what steps read and nobody
+// produces, with the schemas of the tool inputs that it fills. nil when the flow declares its own.
+func (c *compiler) inferredInput() flows.RawSchema {
+	if c.known.declared {
+		return nil
+	}
+	properties, required := map[string]any{}, []any{}
+	for _, u := range c.inputs {
+		property := any(map[string]any{})
+		if s, err := value.Decode(u.raw); err == nil {
+			property = s
+		}
+		properties[u.key] = property
+		if u.required {
+			required = append(required, u.key)
+		}
+	}
+	return value.Encode(map[string]any{"type": "object", "properties": properties, "required": required, "additionalProperties": true})
+}
+
+// rootKey is the context key that a source reads.
+func rootKey(v flows.MappingValue) string {
+	if v.Kind == flows.MapPointer {
+		if p, err := value.ParsePointer(v.Ref); err == nil && len(p) > 0 {
+			return p[0]
+		}
+	}
+	return v.Ref
+}
+
+// fieldAt is the field that a source fills as a whole: a pointer into a value says nothing about the whole value.
+func fieldAt(v flows.MappingValue, field *schema.Field) *schema.Field {
+	if v.Kind == flows.MapPointer {
+		return nil
+	}
+	return field
+}
+
+// fieldOf returns the input field of a target. Without an input schema every target is taken; field is nil then.
+func fieldOf(in *schema.Schema, target string) (field *schema.Field, declared bool) {
+	if in == nil {
+		return nil, true
+	}
+	f, ok := in.Field(target)
+	if !ok {
+		return nil, false
+	}
+	return &f, true
+}
+
+func fields(s *schema.Schema) []schema.Field {
+	if s == nil {
+		return nil
+	}
+	return s.Fields()
+}
+
+func mapsTo(entries flows.Mapping, target string) bool {
+	return slices.ContainsFunc(entries, func(e flows.MappingEntry) bool { return e.Target == target })
+}

@@ -1,0 +1,236 @@
+package executor
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+
+	"pave/flows"
+	"pave/flows/predicate"
+	"pave/flows/schema"
+	"pave/flows/value"
+)
+
+// ToolSet looks tools up by name.
+type ToolSet interface {
+	Tool(name string) (*flows.Tool, bool)
+}
+
+// SchemaSet looks up the schemas that *_schema_ref, input_contract and output_contract name.
+type SchemaSet interface {
+	Schema(name string) (flows.RawSchema, bool)
+}
+
+// Tools is a ToolSet in memory.
+type Tools map[string]*flows.Tool
+
+// Tool implements ToolSet.
+func (t Tools) Tool(name string) (*flows.Tool, bool) {
+	tool, ok := t[name]
+	return tool, ok
+}
+
+// CompileOptions are the optional parts of Compile.
+type CompileOptions struct {
+	Schemas  SchemaSet // nil: no names resolve
+	MaxSteps int       // 0 means DefaultMaxSteps
+}
+
+// Compile makes a flow ready to run and checks everything that can be known without running it: tools, mappings,
+// types, collisions, guards, the flow's output. A flow with errors still has a plan when it can be started at all;
+// what is wrong then fails the run where it matters. The plan is nil when this version cannot run the flow
+// (IssueUnsupported) or a schema is not one.
+func Compile(flow *flows.Flow, tools ToolSet, opts CompileOptions) (*Plan, []Diagnostic) {
+	c := &compiler{flow: flow, tools: tools, schemas: opts.Schemas, compiled: map[string]*toolPlan{}}
+	c.checkSupported(opts.MaxSteps)
+	if c.fatal {
+		return nil, c.found
+	}
+	plan := &Plan{flow: flow, collision: flow.OnContextCollision, returns: mapping{flow.Returns}}
+	if plan.collision == "" {
+		plan.collision = flows.CollisionWarn
+	}
+	plan.input = c.flowContract("input_schema", flow.InputSchema, flow.InputSchemaRef)
+	plan.output = c.flowContract("output_schema", flow.OutputSchema, flow.OutputSchemaRef)
+	plan.context = c.flowContract("context_schema", flow.ContextSchema, flow.ContextSchemaRef)
+	plan.inputRaw = c.inputRaw
+	c.known = newKnown(plan.input, readObject(c.inputRaw))
+	plan.steps = make([]stepPlan, len(flow.Steps))
+	for i := range flow.Steps {
+		plan.steps[i] = c.step(i)
+		c.checkStep(&plan.steps[i])
+	}
+	c.checkFlowOutput(plan)
+	plan.inferred = c.inferredInput()
+	if c.fatal {
+		return nil, c.found
+	}
+	return plan, c.found
+}
+
+// compiler is the state of one Compile.
+type compiler struct {
+	flow     *flows.Flow
+	tools    ToolSet
+	schemas  SchemaSet
+	compiled map[string]*toolPlan
+	found    []Diagnostic
+	fatal    bool
+	inputRaw flows.RawSchema
+	known    *known // what the context holds before the step at hand
+	inputs   []undeclared
+}
+
+func (c *compiler) report(severity Severity, issue string, step int, tool, field, pointer, format string, args ...any) {
+	c.found = append(c.found, Diagnostic{Severity: severity, IssueType: issue, StepIndex: step, ToolName: tool, FieldName: field,
+		Pointer: pointer, Detail: fmt.Sprintf(format, args...)})
+}
+
+func stepPointer(index int, parts ...string) string {
+	return value.Pointer(append([]string{"steps", strconv.Itoa(index)}, parts...)).String()
+}
+
+// checkSupported refuses what this version cannot run. Decision candidates are no obstacle: where nobody decides,
+// a step calls its own tool.
+func (c *compiler) checkSupported(maxSteps int) {
+	refuse := func(step int, tool, pointer, format string, args ...any) {
+		c.fatal = true
+		c.report(SeverityError, IssueUnsupported, step, tool, "", pointer, format, args...)
+	}
+	flow := c.flow
+	if flow.Type != flows.TypeFlow && flow.Type != "" {
+		refuse(len(flow.Steps), flow.Name, "/type", "this version runs linear flows (type %s) only, not type %s", flows.TypeFlow, flow.Type)
+		return
+	}
+	if maxSteps <= 0 {
+		maxSteps = DefaultMaxSteps
+	}
+	if len(flow.Steps) > maxSteps {
+		c.fatal = true
+		c.report(SeverityError, IssueTooManySteps, len(flow.Steps), flow.Name, "", "/steps", "the flow has %d steps, above the limit of %d; split it", len(flow.Steps), maxSteps)
+	}
+	for i := range flow.Steps {
+		s := &flow.Steps[i]
+		for _, unsupported := range []struct {
+			field string
+			used  bool
+		}{
+			{"flow_name", s.FlowName != ""}, {"for_each", s.ForEach != nil}, {"branches", len(s.Branches) > 0}, {"depends_on", len(s.DependsOn) > 0}, {"step_type", s.StepType != "" && s.StepType != "tool"},
+		} {
+			if unsupported.used {
+				refuse(i, s.Name(), stepPointer(i, unsupported.field), "this version does not run steps with %s", unsupported.field)
+			}
+		}
+		for _, entry := range s.InputMapping {
+			if hasExpr(entry.Value) {
+				refuse(i, s.Name(), stepPointer(i, "input_mapping", entry.Target), "this version does not run $expr; use a key, a pointer or $const")
+			}
+		}
+	}
+	for _, entry := range flow.Returns {
+		if hasExpr(entry.Value) {
+			refuse(len(flow.Steps), flow.Name, value.Pointer{"returns", entry.Target}.String(), "this version does not run $expr; use a key, a pointer or $const")
+		}
+	}
+}
+
+func hasExpr(v flows.MappingValue) bool {
+	return v.Kind == flows.MapExpr || v.Kind == flows.MapOptional && v.Inner != nil && hasExpr(*v.Inner)
+}
+
+// flowContract compiles a schema of the flow, given inline or by name.
+func (c *compiler) flowContract(field string, inline flows.RawSchema, ref string) contract {
+	pointer := "/" + field
+	if len(inline) == 0 {
+		pointer += "_ref"
+	}
+	contract, raw := c.contract(len(c.flow.Steps), c.flow.Name, pointer, inline, ref)
+	if field == "input_schema" {
+		c.inputRaw = raw
+	}
+	return contract
+}
+
+func (c *compiler) contract(step int, tool, pointer string, raw flows.RawSchema, ref string) (contract, flows.RawSchema) {
+	if len(raw) == 0 && ref == "" {
+		return contract{}, nil
+	}
+	if len(raw) == 0 {
+		named, ok := flows.RawSchema(nil), false
+		if c.schemas != nil {
+			named, ok = c.schemas.Schema(ref)
+		}
+		if !ok {
+			c.report(SeverityError, IssueUnknownSchema, step, tool, "", pointer, "schema %q is not registered; write the schema inline or register it", ref)
+			return contract{ref: ref}, nil
+		}
+		raw = named
+	}
+	s, err := schema.Compile(raw)
+	if err != nil {
+		c.fatal = true
+		c.report(SeverityError, IssueInvalidSchema, step, tool, "", pointer, "%v", err)
+		return contract{}, nil
+	}
+	return contract{schema: s}, raw
+}
+
+// step compiles one step. What it cannot find stays nil in the plan and is reported.
+func (c *compiler) step(i int) stepPlan {
+	s := &c.flow.Steps[i]
+	sp := stepPlan{index: i, step: s, name: s.Name(), mapping: mapping{s.InputMapping}}
+	sp.primary = c.tool(i, s.ToolName, stepPointer(i, "tool_name"))
+	if sp.onError, sp.fallbackName = parseOnError(s.OnError); sp.onError == onErrorFallback {
+		sp.fallback = c.tool(i, sp.fallbackName, stepPointer(i, "on_error"))
+	}
+	sp.inContract, _ = c.contract(i, sp.name, stepPointer(i, "input_contract"), nil, s.InputContract)
+	sp.outContract, _ = c.contract(i, sp.name, stepPointer(i, "output_contract"), nil, s.OutputContract)
+	if s.Guard != "" {
+		guard, err := predicate.Parse(s.Guard)
+		if err != nil {
+			c.fatal = true
+			c.report(SeverityError, IssuePredicateError, i, sp.name, "", stepPointer(i, "guard"), "%v", err)
+		}
+		sp.guard = guard
+	}
+	return sp
+}
+
+// tool looks a tool up and compiles its schemas, once per name; nil when it is not there.
+func (c *compiler) tool(step int, name, pointer string) *toolPlan {
+	if tp, ok := c.compiled[name]; ok {
+		return tp
+	}
+	var tp *toolPlan
+	if tool, ok := c.tools.Tool(name); ok && tool != nil {
+		var err error
+		if tp, err = newToolPlan(tool); err != nil {
+			c.fatal = true
+			c.report(SeverityError, IssueInvalidSchema, step, name, "", pointer, "tool '%s': %v", name, err)
+			return nil
+		}
+	}
+	c.compiled[name] = tp
+	return tp
+}
+
+// objectDoc is what checks need of an object schema's text beyond its compiled form.
+type objectDoc struct {
+	Properties           map[string]json.RawMessage
+	AdditionalProperties json.RawMessage
+}
+
+func readObject(raw flows.RawSchema) objectDoc {
+	var doc objectDoc
+	if len(raw) > 0 {
+		_ = json.Unmarshal(raw, &doc) // the schema has been compiled; anything but an object has no properties
+	}
+	return doc
+}
+
+func (d objectDoc) forbidsExtras() bool { return string(d.AdditionalProperties) == "false" }
+
+func (d objectDoc) hasDefault(property string) bool {
+	var doc struct{ Default json.RawMessage }
+	return json.Unmarshal(d.Properties[property], &doc) == nil && len(doc.Default) > 0 && string(doc.Default) != "null"
+}

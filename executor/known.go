@@ -1,0 +1,135 @@
+package executor
+
+import (
+	"strings"
+
+	"pave/flows"
+	"pave/flows/schema"
+	"pave/flows/value"
+)
+
+// known is what the checks know of the context before a step: its keys with their schemas, and whether it may hold
+// others.
+type known struct {
+	keys map[string]origin
+	// declared: the flow declares its input, so a key that nobody produces is an error rather than an input.
+	declared bool
+	// rest describes keys that are not in keys: the input schema, while it admits others. nil: there are none.
+	rest *schema.Schema
+	// open: a step merged outputs that its schema does not list.
+	open bool
+}
+
+// origin is one key of the context. schema nil is a value of unknown type; certain is false where a run may reach
+// the step without the key.
+type origin struct {
+	schema  *schema.Schema
+	certain bool
+}
+
+func newKnown(input contract, doc objectDoc) *known {
+	k := &known{keys: map[string]origin{}, declared: input.schema != nil || input.ref != "", open: input.ref != ""}
+	if input.schema == nil {
+		return k
+	}
+	for _, f := range input.schema.Fields() {
+		k.keys[f.Name] = origin{schema: f.Schema, certain: f.Required || doc.hasDefault(f.Name)}
+	}
+	k.rest = input.schema
+	return k
+}
+
+// key looks a top-level key up.
+func (k *known) key(name string) (o origin, found bool) {
+	if o, ok := k.keys[name]; ok {
+		return o, true
+	}
+	if k.rest != nil {
+		if s, _ := k.rest.At(value.Pointer{name}); s != nil {
+			return origin{schema: s}, true
+		}
+	}
+	return origin{}, k.open
+}
+
+// sourceState says what a check found about a mapping source.
+type sourceState uint8
+
+const (
+	sourceMissing    sourceState = iota // the key is in nobody's outputs and not in the input
+	sourceImpossible                    // the key is there, but nothing can be at the pointer
+	sourceUnproven                      // it may be absent at run time
+	sourceProven
+)
+
+// source looks a key or pointer up. schema is nil where the type is unknown.
+func (k *known) source(v flows.MappingValue) (s *schema.Schema, state sourceState) {
+	path := value.Pointer{v.Ref}
+	if v.Kind == flows.MapPointer {
+		var err error
+		if path, err = value.ParsePointer(v.Ref); err != nil || len(path) == 0 {
+			return nil, sourceMissing
+		}
+	}
+	o, found := k.key(path[0])
+	if !found {
+		return nil, sourceMissing
+	}
+	if o.schema == nil {
+		return nil, sourceUnproven
+	}
+	at, proven := o.schema.At(path[1:])
+	switch {
+	case at == nil:
+		return nil, sourceImpossible
+	case proven && o.certain:
+		return at, sourceProven
+	}
+	return at, sourceUnproven
+}
+
+// fits reports whether values of one schema may go where another is wanted. Unknown schemas and unions of several
+// types fit everything: which member a run will see is not known.
+func fits(from, to *schema.Schema) (bool, string) {
+	if from == nil || to == nil || isUnion(from.Type()) {
+		return true, ""
+	}
+	return schema.Assignable(from, to)
+}
+
+// isUnion reports whether a type's short form has several members besides null.
+func isUnion(short string) bool {
+	depth, members := 0, 0
+	for _, part := range strings.Split(short, "|") {
+		if depth == 0 && part != "null" {
+			members++
+		}
+		depth += strings.Count(part, "<") - strings.Count(part, ">")
+	}
+	return members > 1
+}
+
+// mayBeNull reports whether a source can be null where the target does not take null.
+func mayBeNull(from, to *schema.Schema) bool {
+	return from != nil && to != nil && from.Type() != "any" && takesNull(from) && !takesNull(to)
+}
+
+func takesNull(s *schema.Schema) bool {
+	_, violations := s.Apply(nil)
+	return len(violations) == 0
+}
+
+// contributed is one key that a step's merge adds to the context.
+type contributed struct {
+	key     string
+	origin  origin
+	pointer string // in the flow file
+}
+
+// add merges a step's contributions; rest is true when the step may add keys that are not listed.
+func (k *known) add(keys []contributed, rest bool) {
+	for _, c := range keys {
+		k.keys[c.key] = c.origin
+	}
+	k.open = k.open || rest
+}

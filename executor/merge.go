@@ -1,0 +1,133 @@
+package executor
+
+import (
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+
+	"pave/flows"
+)
+
+// vars is the context of a run: what mappings, guards and the caller see. Its values are never changed, only
+// replaced; record and context may share them. size is the sum of the sizes of what was put into it.
+type vars struct {
+	values map[string]any
+	size   int
+}
+
+// merge is the one place that writes the context. It projects a step's outputs (output_as, output_mapping or all
+// of them), applies the collision policy and assigns; on a failure nothing is assigned.
+func (r *run) merge(sp *stepPlan, outputs map[string]any, size int) *failure {
+	step := sp.step
+	projected := outputs
+	switch {
+	case step.OutputAs != "":
+		projected = map[string]any{step.OutputAs: outputs}
+	case step.OutputMapping != nil:
+		projected = make(map[string]any, len(step.OutputMapping))
+		for _, entry := range step.OutputMapping {
+			v, ok := outputs[entry.OutputKey]
+			if !ok {
+				return failOutputMapping(sp, entry.OutputKey, sp.ordered(outputs))
+			}
+			projected[entry.ContextKey] = v
+		}
+	}
+	if f := r.checkCollisions(sp, projected); f != nil {
+		return f
+	}
+	if r.vars.size += size; r.vars.size > r.e.limits.MaxContext {
+		message := fmt.Sprintf("The context of flow '%s' grew to %d bytes at step %d ('%s'), above the limit of %d.", r.plan.flow.Name, r.vars.size, sp.index, sp.name, r.e.limits.MaxContext)
+		return &failure{cw: flows.CWToolOutputSize, message: message, raw: message, class: ClassOther}
+	}
+	for k, v := range projected {
+		r.vars.values[k] = v
+	}
+	return nil
+}
+
+// checkCollisions applies the policy to keys that the context already has, equal values included.
+func (r *run) checkCollisions(sp *stepPlan, projected map[string]any) *failure {
+	level, policy := slog.LevelWarn, r.plan.collision
+	if policy == flows.CollisionOverwrite {
+		level = slog.LevelDebug
+		if !r.e.logger.Enabled(r.ctx, level) {
+			return nil
+		}
+	}
+	collided := false
+	for k := range projected {
+		if _, exists := r.vars.values[k]; exists {
+			collided = true
+			break
+		}
+	}
+	if !collided {
+		return nil
+	}
+	keys := slices.DeleteFunc(sp.contextKeys(projected), func(k string) bool {
+		_, exists := r.vars.values[k]
+		return !exists
+	})
+	if policy == flows.CollisionError {
+		message := fmt.Sprintf("Flow '%s' step %d ('%s') would overwrite existing context key(s) '%s'; on_context_collision='error' aborts rather than dropping earlier data.",
+			r.plan.flow.Name, sp.index, sp.name, strings.Join(keys, "', '"))
+		return &failure{cw: flows.CWContextCollision, message: message, raw: message, class: ClassOther}
+	}
+	for _, k := range keys {
+		r.e.logger.Log(r.ctx, level, "step overwrites a context key", logFlow, r.plan.flow.Name, logRun, r.runID,
+			logStep, sp.index, logTool, sp.name, logKey, k)
+	}
+	return nil
+}
+
+// contextKeys are the keys of a projection in output order.
+func (sp *stepPlan) contextKeys(projected map[string]any) []string {
+	if sp.step.OutputAs == "" && sp.step.OutputMapping != nil {
+		keys := make([]string, len(sp.step.OutputMapping))
+		for i, entry := range sp.step.OutputMapping {
+			keys[i] = entry.ContextKey
+		}
+		return keys
+	}
+	return sp.ordered(projected)
+}
+
+// ordered lists the keys of outputs: those that the tool's schema declares in their order, then the others by name.
+func (sp *stepPlan) ordered(outputs map[string]any) []string {
+	var declared []string
+	if sp.primary != nil {
+		declared = sp.primary.outputs
+	}
+	rank := func(k string) int {
+		if i := slices.Index(declared, k); i >= 0 {
+			return i
+		}
+		return len(declared)
+	}
+	keys := make([]string, 0, len(outputs))
+	for k := range outputs {
+		keys = append(keys, k)
+	}
+	slices.SortFunc(keys, func(a, b string) int {
+		if d := rank(a) - rank(b); d != 0 {
+			return d
+		}
+		return strings.Compare(a, b)
+	})
+	return keys
+}
+
+func failOutputMapping(sp *stepPlan, key string, available []string) *failure {
+	quoted := make([]string, len(available))
+	for i, k := range available {
+		quoted[i] = "'" + k + "'"
+	}
+	message := fmt.Sprintf("Output mapping references key '%s' not produced by tool '%s' at step %d. Available output keys: [%s].",
+		key, sp.name, sp.index, strings.Join(quoted, ", "))
+	return &failure{cw: flows.CWOutputMapping, message: message, raw: message, class: ClassOther}
+}
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

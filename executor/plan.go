@@ -1,0 +1,213 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"pave/flows"
+	"pave/flows/predicate"
+	"pave/flows/schema"
+)
+
+// Plan is a flow made ready to run: tools looked up, schemas compiled, guards parsed. It pins what it found: later
+// changes of tools or of the flow's status do not reach it. A Plan is immutable and safe for concurrent use.
+type Plan struct {
+	flow      *flows.Flow
+	steps     []stepPlan
+	input     contract
+	output    contract
+	context   contract
+	returns   mapping
+	collision flows.CollisionPolicy
+	inferred  flows.RawSchema
+	inputRaw  flows.RawSchema
+}
+
+// InputSchema is what a caller should send: the flow's declared input schema or, where it declares none, the one
+// inferred from what its steps read. nil when the declared one is a reference that does not resolve.
+func (p *Plan) InputSchema() flows.RawSchema {
+	if p.inferred != nil {
+		return p.inferred
+	}
+	return p.inputRaw
+}
+
+// Flow is the flow that was compiled; it must not be changed.
+func (p *Plan) Flow() *flows.Flow { return p.flow }
+
+// Tools lists the distinct tools that the plan may call, fallbacks included, in step order.
+func (p *Plan) Tools() []*flows.Tool {
+	var out []*flows.Tool
+	for i := range p.steps {
+		for _, tp := range []*toolPlan{p.steps[i].primary, p.steps[i].fallback} {
+			if tp != nil && !slices.Contains(out, tp.tool) {
+				out = append(out, tp.tool)
+			}
+		}
+	}
+	return out
+}
+
+// Unbound lists the tools of the plan that have no binding: a flow with such tools cannot run.
+func (p *Plan) Unbound() []string {
+	var out []string
+	for _, t := range p.Tools() {
+		if t.Binding == nil {
+			out = append(out, t.Name)
+		}
+	}
+	return out
+}
+
+type onError uint8
+
+const (
+	onErrorFail onError = iota
+	onErrorSkip
+	onErrorFallback
+)
+
+const fallbackPrefix = "fallback:"
+
+// stepPlan is one step of a plan.
+type stepPlan struct {
+	index        int
+	step         *flows.Step
+	name         string
+	primary      *toolPlan // nil: the tool is not registered
+	mapping      mapping
+	guard        *predicate.Predicate
+	onError      onError
+	fallbackName string
+	fallback     *toolPlan // nil: not registered, or none
+	inContract   contract
+	outContract  contract
+}
+
+// toolPlan is a tool with its compiled schemas. in and out are nil when the tool declares none: then anything goes
+// in, and any object comes out.
+type toolPlan struct {
+	tool    *flows.Tool
+	in, out *schema.Schema
+	outputs []string // declared output keys in order
+	wraps   bool     // a result that is no object becomes {"result": ...}
+	timeout time.Duration
+}
+
+// resultKey holds the result of a tool whose result is no object.
+const resultKey = "result"
+
+// maxOutput is the tool's cap on the size of one output, fallback where it has none.
+func (tp *toolPlan) maxOutput(fallback int) int {
+	if tp.tool.MaxOutputSize != nil {
+		return *tp.tool.MaxOutputSize
+	}
+	return fallback
+}
+
+func newToolPlan(tool *flows.Tool) (*toolPlan, error) {
+	tp := &toolPlan{tool: tool, wraps: true}
+	if tool.TimeoutSeconds != nil {
+		tp.timeout = time.Duration(*tool.TimeoutSeconds * float64(time.Second))
+	}
+	var err error
+	if len(tool.InputSchema) > 0 {
+		if tp.in, err = schema.Compile(tool.InputSchema); err != nil {
+			return nil, fmt.Errorf("input_schema: %w", err)
+		}
+	}
+	if len(tool.OutputSchema) > 0 {
+		if tp.out, err = schema.Compile(tool.OutputSchema); err != nil {
+			return nil, fmt.Errorf("output_schema: %w", err)
+		}
+		fields := tp.out.Fields()
+		for _, f := range fields {
+			tp.outputs = append(tp.outputs, f.Name)
+		}
+		tp.wraps = len(fields) == 0 || slices.Contains(tp.outputs, resultKey)
+	}
+	return tp, nil
+}
+
+// contract is a schema of a flow or step that values are checked against. A reference that nothing resolves is kept
+// and fails the run where it is needed.
+type contract struct {
+	schema *schema.Schema // nil: no contract, or an unresolved one
+	ref    string         // the unresolved reference
+}
+
+// check reports a value that does not fit; it changes nothing.
+func (c contract) check(label, name string, step int, v map[string]any) *failure {
+	_, f := c.coerce(label, name, step, v)
+	return f
+}
+
+// coerce returns the value as the contract wants it.
+func (c contract) coerce(label, name string, step int, v map[string]any) (map[string]any, *failure) {
+	if c.ref != "" {
+		message := fmt.Sprintf("Schema '%s' of %s '%s' is not registered.", c.ref, label, name)
+		return nil, &failure{cw: flows.CWFlowSerialization, message: message, raw: message, class: ClassOther}
+	}
+	if c.schema == nil {
+		return v, nil
+	}
+	out, violations := c.schema.Apply(v)
+	if len(violations) > 0 {
+		return nil, failSchema(label, name, step, violations)
+	}
+	object, ok := out.(map[string]any)
+	if !ok {
+		return nil, failSchema(label, name, step, notAnObject)
+	}
+	return object, nil
+}
+
+// mapping resolves the arguments of a step, or what a flow returns, from the context.
+type mapping struct{ entries flows.Mapping }
+
+// resolve returns the arguments; without entries that is a copy of the whole context. A source that is missing is
+// CW-E005.
+func (m mapping) resolve(values map[string]any, tool string, step int) (map[string]any, *failure) {
+	out, err := flows.ResolveMapping(m.entries, values, tool, step)
+	if err != nil {
+		return nil, &failure{cw: flows.CWInputMapping, message: err.Error(), raw: err.Error(), class: ClassOther}
+	}
+	return out, nil
+}
+
+// resolvable returns the entries whose sources exist.
+func (m mapping) resolvable(values map[string]any) map[string]any {
+	if len(m.entries) == 0 {
+		out, _ := flows.ResolveMapping(nil, values, "", 0)
+		return out
+	}
+	out := make(map[string]any, len(m.entries))
+	for i := range m.entries {
+		one, err := flows.ResolveMapping(m.entries[i:i+1], values, "", 0)
+		if err != nil {
+			continue
+		}
+		for k, v := range one {
+			out[k] = v
+		}
+	}
+	return out
+}
+
+func parseOnError(text string) (onError, string) {
+	if name, ok := strings.CutPrefix(text, fallbackPrefix); ok {
+		return onErrorFallback, name
+	}
+	if text == "skip" {
+		return onErrorSkip, ""
+	}
+	return onErrorFail, ""
+}
+
+func isContextError(err error) bool {
+	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
+}

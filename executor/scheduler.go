@@ -1,0 +1,81 @@
+package executor
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"pave/flows"
+)
+
+// This file is the only one of the package that starts goroutines.
+
+type answer struct {
+	value any
+	err   error
+}
+
+// call makes one attempt at a tool within timeout (0: none of its own). When ctx or the timeout ends first, the
+// call is abandoned: its goroutine is counted until it returns, and what it returns is dropped.
+func (e *Engine) call(ctx context.Context, tool *flows.Tool, timeout time.Duration, input map[string]any, info CallInfo) (any, error) {
+	if timeout > 0 {
+		limited, cancel := context.WithTimeout(ctx, timeout)
+		defer cancel()
+		ctx = limited
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if e.prompt != nil && e.prompt.Prompt(tool) {
+		got := e.invoke(ctx, tool, input, info)
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		return got.value, got.err
+	}
+	if int(e.outstanding.Load()) >= e.limits.MaxAbandoned {
+		return nil, &ToolError{Class: ClassIO, Code: "too_many_abandoned",
+			Message: fmt.Sprintf("%d calls that outlived their deadline are still running; tool '%s' is not called until some end", e.limits.MaxAbandoned, tool.Name)}
+	}
+	// Unbuffered: only what the waiter takes is applied, and exactly one side sees an abandoned call end.
+	done := make(chan answer)
+	go func() {
+		got := e.invoke(ctx, tool, input, info)
+		select {
+		case done <- got:
+		case <-ctx.Done():
+			e.outstanding.Add(-1)
+		}
+	}()
+	select {
+	case got := <-done:
+		return got.value, got.err
+	case <-ctx.Done():
+		e.outstanding.Add(1)
+		e.abandoned.Add(1)
+		return nil, ctx.Err()
+	}
+}
+
+// invoke turns a panic of an in-process tool into its error.
+func (e *Engine) invoke(ctx context.Context, tool *flows.Tool, input map[string]any, info CallInfo) (got answer) {
+	defer func() {
+		if p := recover(); p != nil {
+			got = answer{err: &ToolError{Class: ClassOther, Code: "tool_panic", Message: fmt.Sprintf("tool panicked: %v", p)}}
+		}
+	}()
+	v, err := e.invoker.Invoke(ctx, tool, input, info)
+	return answer{v, err}
+}
+
+// sleep waits on a real timer; it is the default of Options.Sleep.
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,254 @@
+package executor
+
+import (
+	"errors"
+	"fmt"
+
+	"pave/flows"
+	"pave/flows/schema"
+)
+
+// noErrors is the retry_errors of a step without failed attempts: [] in JSON, never null.
+var noErrors = []string{}
+
+// step runs one step through the pipeline and fills its record: tool lookup, inputs, input contract, the call with
+// its retries, rescue by on_error, output contract, merge. guardFailure is a guard that could not be evaluated: the
+// step fails with it before anything else. The failure returned is the record's.
+func (r *run) step(sp *stepPlan, rec *StepRecord, guardFailure *failure) *failure {
+	started := r.e.now()
+	rec.StepIndex, rec.StepID, rec.ToolName = sp.index, sp.step.StepID, sp.name
+	rec.RetryErrors, rec.StartedAt = noErrors, stamp(started)
+	var outputs map[string]any
+	var size int
+	f := guardFailure
+	if f == nil {
+		outputs, size, f = r.produce(sp, rec)
+	}
+	if f == nil && !rec.Skipped {
+		rec.Outputs = outputs
+		f = r.merge(sp, outputs, size)
+	}
+	if rec.Inputs == nil {
+		rec.Inputs = map[string]any{}
+	}
+	if f != nil {
+		rec.Success = false
+		f.write(rec)
+	} else {
+		rec.Success = true
+	}
+	r.close(rec, started)
+	return f
+}
+
+// produce is the pipeline up to the step's checked outputs.
+func (r *run) produce(sp *stepPlan, rec *StepRecord) (map[string]any, int, *failure) {
+	if sp.primary == nil {
+		return nil, 0, failMissingTool(sp.name)
+	}
+	resolved, f := sp.mapping.resolve(r.vars.values, sp.name, sp.index)
+	if f != nil {
+		return nil, 0, f
+	}
+	rec.Inputs = resolved
+	if f := sp.inContract.check("step_input_contract", sp.name, sp.index, resolved); f != nil {
+		return nil, 0, f
+	}
+	r.emit(Event{Kind: EventStepStart, StepIndex: sp.index, ToolName: sp.name, Inputs: resolved})
+	if skip, f := r.dryRun(sp, sp.primary); skip || f != nil {
+		return nil, 0, rec.skipUnless(f)
+	}
+	outputs, size, f := r.attempts(sp, rec, resolved)
+	if f != nil {
+		if outputs, size, f = r.rescue(sp, rec, resolved, f); f != nil || rec.Skipped {
+			return nil, 0, f
+		}
+	}
+	return outputs, size, sp.outContract.check("step_output_contract", sp.name, sp.index, outputs)
+}
+
+// skip marks a step that ran nothing or whose failure is skipped: it succeeds with empty outputs and merges
+// nothing, whatever its output mapping.
+func (rec *StepRecord) skip() {
+	rec.Skipped, rec.Outputs = true, map[string]any{}
+}
+
+// skipUnless skips the step unless there is a failure.
+func (rec *StepRecord) skipUnless(f *failure) *failure {
+	if f == nil {
+		rec.skip()
+	}
+	return f
+}
+
+// attempts validates the inputs once (a failure there is never retried: it cannot change) and calls the tool until
+// it answers or the retry policy ends.
+func (r *run) attempts(sp *stepPlan, rec *StepRecord, resolved map[string]any) (map[string]any, int, *failure) {
+	inputs, f := sp.primary.accept(sp.index, resolved)
+	if f != nil {
+		rec.RetryErrors = []string{f.raw}
+		return nil, 0, f
+	}
+	rec.Inputs = inputs
+	policy := sp.step.Retry
+	for attempt := 1; ; attempt++ {
+		outputs, size, f := r.attempt(sp, sp.primary, inputs, attempt, false)
+		if f == nil {
+			return outputs, size, nil
+		}
+		if !f.ended {
+			rec.RetryErrors = append(rec.RetryErrors, f.raw)
+		}
+		if f.ended || policy == nil || attempt > policy.MaxRetries || !retryable(policy, f) {
+			return nil, 0, f
+		}
+		if delay := Backoff(policy, attempt, r.e.jitter()); delay > 0 {
+			if err := r.e.sleep(r.ctx, delay); err != nil || r.ctx.Err() != nil {
+				return nil, 0, failCancelled(r.plan.flow.Name, sp.index, r.ended())
+			}
+		}
+		rec.RetryCount = attempt
+	}
+}
+
+// attempt is one call of a tool: a private copy of the inputs goes out, a private copy of the answer comes in, is
+// measured, wrapped if it is no object, and validated.
+func (r *run) attempt(sp *stepPlan, tp *toolPlan, inputs map[string]any, attempt int, fallback bool) (map[string]any, int, *failure) {
+	sent, _, err := snapshotObject(inputs)
+	if err != nil {
+		return nil, 0, failExecution(tp.tool.Name, sp.index, &ToolError{Class: ClassOther, Message: "the input " + err.Error()})
+	}
+	raw, err := r.e.call(r.ctx, tp.tool, tp.timeout, sent, CallInfo{RunID: r.runID, TraceID: r.result.TraceID,
+		StepIndex: sp.index, StepID: sp.step.StepID, Attempt: attempt, Fallback: fallback})
+	if err != nil {
+		return nil, 0, r.callFailure(sp, tp, err)
+	}
+	answer, size, err := snapshot(raw)
+	if err != nil {
+		return nil, 0, failExecution(tp.tool.Name, sp.index, &ToolError{Class: ClassValidation, Message: "the tool's answer " + err.Error()})
+	}
+	if limit := tp.maxOutput(r.e.limits.MaxOutputBytes); size > limit {
+		return nil, 0, failSize(tp.tool.Name, size, limit)
+	}
+	outputs, violations := tp.outputsOf(answer)
+	if len(violations) > 0 {
+		return nil, 0, failSchema("tool", tp.tool.Name, sp.index, violations)
+	}
+	return outputs, size, nil
+}
+
+// callFailure sorts out why a call gave no answer: the run ended, the tool's own time ran out, or the tool failed.
+func (r *run) callFailure(sp *stepPlan, tp *toolPlan, err error) *failure {
+	var te *ToolError
+	switch isTool := errors.As(err, &te); {
+	case r.ctx.Err() != nil:
+		return failCancelled(r.plan.flow.Name, sp.index, r.ended())
+	case isTool && te.Code == CodeOutputTooLarge:
+		f := failExecution(tp.tool.Name, sp.index, te)
+		f.cw, f.message, f.raw = flows.CWToolOutputSize, te.Message, te.Message
+		return f
+	case isTool:
+		return failExecution(tp.tool.Name, sp.index, te)
+	case tp.timeout > 0 && isContextError(err):
+		return failTimeout(tp.tool.Name, *tp.tool.TimeoutSeconds)
+	}
+	return failExecution(tp.tool.Name, sp.index, &ToolError{Class: ClassOther, Message: err.Error()})
+}
+
+// rescue applies on_error to a failed call. A run that has ended is beyond recovery.
+func (r *run) rescue(sp *stepPlan, rec *StepRecord, resolved map[string]any, f *failure) (map[string]any, int, *failure) {
+	switch {
+	case f.ended || sp.onError == onErrorFail:
+		return nil, 0, f
+	case sp.onError == onErrorSkip:
+		rec.skip()
+		f.write(rec)
+		return nil, 0, nil
+	}
+	rec.FallbackUsed, rec.FallbackToolName = true, &sp.fallbackName
+	rec.RetryErrors = append(rec.RetryErrors, f.message)
+	if sp.fallback == nil {
+		return nil, 0, failMissingTool(sp.fallbackName)
+	}
+	if skip, f := r.dryRun(sp, sp.fallback); skip || f != nil {
+		return nil, 0, rec.skipUnless(f)
+	}
+	inputs, f := sp.fallback.accept(sp.index, resolved)
+	if f != nil {
+		return nil, 0, f
+	}
+	return r.attempt(sp, sp.fallback, inputs, 1, true)
+}
+
+// dryRun decides in a dry run whether a tool is called, skipped or refused.
+func (r *run) dryRun(sp *stepPlan, tp *toolPlan) (skip bool, f *failure) {
+	if !r.in.DryRun {
+		return false, nil
+	}
+	if !flows.Exceeds(flows.Effects(tp.tool.Safety), flows.EffectRead) {
+		return false, nil
+	}
+	if r.in.DryRunUnsupported == DryRunAbort {
+		return false, failExecution(tp.tool.Name, sp.index, &ToolError{Class: ClassOther,
+			Message: "dry-run abort: the tool has side effects and no preview"})
+	}
+	return true, nil
+}
+
+// accept validates and coerces resolved inputs into what the tool is called with.
+func (tp *toolPlan) accept(step int, resolved map[string]any) (map[string]any, *failure) {
+	if tp.in == nil {
+		return resolved, nil
+	}
+	v, violations := tp.in.Apply(resolved)
+	if len(violations) > 0 {
+		return nil, failSchema("tool", tp.tool.Name, step, violations)
+	}
+	inputs, ok := v.(map[string]any)
+	if !ok {
+		return nil, failSchema("tool", tp.tool.Name, step, notAnObject)
+	}
+	return inputs, nil
+}
+
+var notAnObject = []schema.Violation{{Loc: "$", Type: "model_type", Message: "must be an object"}}
+
+// outputsOf wraps and validates a tool's answer. An answer that is no object becomes {"result": answer} where the
+// output schema declares "result" or nothing at all; this is the only place that does so.
+func (tp *toolPlan) outputsOf(answer any) (map[string]any, []schema.Violation) {
+	object, isObject := answer.(map[string]any)
+	if !isObject && tp.wraps {
+		object, isObject = map[string]any{resultKey: answer}, true
+	}
+	if tp.out == nil {
+		if !isObject {
+			return nil, notAnObject
+		}
+		return object, nil
+	}
+	if isObject {
+		answer = object
+	}
+	v, violations := tp.out.Apply(answer)
+	if len(violations) > 0 {
+		return nil, violations
+	}
+	outputs, ok := v.(map[string]any)
+	if !ok {
+		return nil, notAnObject
+	}
+	return outputs, nil
+}
+
+// checkGuard evaluates the step's guard; a step without one holds.
+func (sp *stepPlan) checkGuard(values map[string]any) (holds bool, f *failure) {
+	if sp.guard == nil {
+		return true, nil
+	}
+	holds, err := sp.guard.Eval(values)
+	if err != nil {
+		message := fmt.Sprintf("Guard of step %d ('%s') cannot be evaluated: %v", sp.index, sp.name, err)
+		return false, &failure{cw: flows.CWPredicateSyntax, message: message, raw: message, class: ClassOther}
+	}
+	return holds, nil
+}

@@ -1,0 +1,117 @@
+package vectortest
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"pave/flows/value"
+)
+
+// differences compares the keys that expect has and names those that differ.
+func differences(expect, actual map[string]any) []string {
+	var out []string
+	for _, key := range sortedKeys(expect) {
+		want, got := expect[key], actual[key]
+		switch key {
+		case "steps":
+			out = append(out, stepDifferences(want.([]any), got)...)
+			continue
+		case "cost_report", "profile":
+			if w, ok := want.(map[string]any); ok {
+				if g, ok := got.(map[string]any); ok {
+					for _, d := range differences(w, g) {
+						out = append(out, key+"."+d)
+					}
+					continue
+				}
+			}
+		case "raised", "registration_error":
+			w, _ := want.(map[string]any)
+			g, _ := got.(map[string]any)
+			for _, k := range []string{"type", "code", "flow_name", "status"} {
+				if w[k] != nil && !value.Equal(w[k], g[k]) {
+					out = append(out, fmt.Sprintf("%s.%s: want %v, got %v", key, k, w[k], g))
+				}
+			}
+			continue
+		}
+		if !value.Equal(want, got) {
+			out = append(out, fmt.Sprintf("%s: want %s, got %s", key, value.Encode(want), value.Encode(got)))
+		}
+	}
+	return out
+}
+
+func stepDifferences(want []any, got any) []string {
+	steps, _ := got.([]any)
+	if len(steps) != len(want) {
+		return []string{fmt.Sprintf("steps: want %d records, got %s", len(want), value.Encode(got))}
+	}
+	var out []string
+	for i := range want {
+		w, g := want[i].(map[string]any), steps[i].(map[string]any)
+		for _, key := range sortedKeys(w) {
+			same := false
+			switch key {
+			case "error_message":
+				same = sameMessage(w[key], g[key])
+			case "retry_errors":
+				same = slices.EqualFunc(w[key].([]any), g[key].([]any), sameMessage)
+			default:
+				same = value.Equal(w[key], g[key])
+			}
+			if !same {
+				out = append(out, fmt.Sprintf("steps[%d].%s: want %s, got %s", i, key, value.Encode(w[key]), value.Encode(g[key])))
+			}
+		}
+	}
+	return out
+}
+
+var (
+	// goldenViolations is how vectors write a validation error: VALIDATION[loc:type;loc:type].
+	goldenViolations = regexp.MustCompile(`VALIDATION\[(.*)\]`)
+	// violation is how pave writes one of them: "loc: message [type]".
+	violation = regexp.MustCompile(`^(.*?): .* \[(\w+)\]$`)
+)
+
+// sameMessage compares two error texts. Of validation errors the locations and types count; the reference's prose
+// about its own configuration is informative.
+func sameMessage(want, got any) bool {
+	w, isText := want.(string)
+	g, gotText := got.(string)
+	if !isText || !gotText {
+		return want == got
+	}
+	m := goldenViolations.FindStringSubmatchIndex(w)
+	if m == nil {
+		w, _, _ = strings.Cut(w, "dry-run abort: ")
+		g, _, _ = strings.Cut(g, "dry-run abort: ")
+		return w == g
+	}
+	prefix := w[:m[0]]
+	rest, ok := strings.CutPrefix(g, prefix)
+	if !ok {
+		return false
+	}
+	var found []string
+	for _, part := range strings.Split(rest, "; ") {
+		v := violation.FindStringSubmatch(part)
+		if v == nil {
+			return false
+		}
+		found = append(found, v[1]+":"+v[2])
+	}
+	return strings.Join(found, ";") == w[m[2]:m[3]]
+}
+
+func sortedKeys(m map[string]any) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}

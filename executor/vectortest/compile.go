@@ -1,0 +1,168 @@
+package vectortest
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"pave/executor"
+	"pave/flows"
+	"pave/flows/schema"
+	"pave/flows/value"
+)
+
+// runCompile compares the diagnostics of a flow, in order, errors and warnings apart.
+func (v *Vector) runCompile(expect map[string]any) (Verdict, string, error) {
+	w, err := v.world()
+	if err != nil {
+		return Fail, "", err
+	}
+	flow, _, err := flows.ParseFlow(v.Flow)
+	if err != nil {
+		return Fail, "", fmt.Errorf("flow does not load: %w", err)
+	}
+	plan, diagnostics := executor.Compile(flow, w.tools, executor.CompileOptions{Schemas: w.schemas})
+	if plan == nil {
+		return Fail, fmt.Sprintf("no plan: %v", diagnostics), nil
+	}
+	actual := map[string]any{"success": !executor.HasErrors(diagnostics), "errors": []any{}, "warnings": []any{}}
+	for _, d := range diagnostics {
+		list := "warnings"
+		if d.Severity == executor.SeverityError {
+			list = "errors"
+		}
+		actual[list] = append(actual[list].([]any), issue(d.StepIndex, d.ToolName, d.FieldName, d.IssueType))
+	}
+	verdict, note := v.compareIssues(expect, actual)
+	return verdict, note, nil
+}
+
+func issue(step int, tool, field, kind string) map[string]any {
+	var name any
+	if field != "" {
+		name = field
+	}
+	return map[string]any{"step_index": int64(step), "tool_name": tool, "field_name": name, "issue_type": kind}
+}
+
+// compareIssues applies R15 where the lists differ: see compileRule.
+func (v *Vector) compareIssues(expect, actual map[string]any) (Verdict, string) {
+	diffs := differences(expect, actual)
+	if len(diffs) == 0 {
+		return Exact, ""
+	}
+	var doc flowDoc
+	_ = json.Unmarshal(v.Flow, &doc)
+	rewritten := v.compileRule(&doc, expect)
+	if value.Equal(rewritten, expect) {
+		return Fail, strings.Join(diffs, "; ")
+	}
+	if diffs := differences(rewritten, actual); len(diffs) > 0 {
+		return Fail, "after R15: " + strings.Join(diffs, "; ")
+	}
+	return Divergence, "R15"
+}
+
+// compileRule is what R15 makes of expected diagnostics: without an input schema what is missing is an undeclared
+// input; unconstrained types fit everything; literals are checked; values that may be absent or null where the
+// target takes no null are unproven.
+func (v *Vector) compileRule(f *flowDoc, expect map[string]any) map[string]any {
+	errs, warnings := []any{}, slices.Clone(expect["warnings"].([]any))
+	for _, e := range expect["errors"].([]any) {
+		entry := e.(map[string]any)
+		kind, _ := entry["issue_type"].(string)
+		switch {
+		case f.InputSchemaRef == "" && strings.HasPrefix(kind, "missing_") && entry["field_name"] != nil:
+			entry = maps.Clone(entry)
+			entry["issue_type"] = executor.IssueUndeclaredInput
+			warnings = append(warnings, entry)
+		case kind == executor.IssueTypeMismatch && v.unconstrained(f, entry):
+		default:
+			errs = append(errs, e)
+		}
+	}
+	for i, step := range f.Steps {
+		tool := v.tool(step.ToolName)
+		if tool == nil {
+			continue
+		}
+		for target, raw := range step.InputMapping {
+			want := property(tool.InputSchema, target)
+			literal, err := value.Decode(raw)
+			if err != nil || want == nil {
+				continue
+			}
+			source, isText := literal.(string)
+			switch {
+			case !isText:
+				if !takes(want, literal) {
+					errs = append(errs, issue(i, step.ToolName, target, executor.IssueTypeMismatch))
+				}
+			case v.unproven(f, source, want):
+				warnings = append(warnings, issue(i, step.ToolName, source, executor.IssueUnprovenValue))
+			}
+		}
+	}
+	return map[string]any{"success": len(errs) == 0, "errors": errs, "warnings": warnings}
+}
+
+// unconstrained reports whether an expected type mismatch is between types of which one says nothing.
+func (v *Vector) unconstrained(f *flowDoc, entry map[string]any) bool {
+	index, _ := entry["step_index"].(int64)
+	target, _ := entry["field_name"].(string)
+	tool := v.tool(entry["tool_name"])
+	if tool == nil || int(index) >= len(f.Steps) {
+		return false
+	}
+	var source string
+	if json.Unmarshal(f.Steps[index].InputMapping[target], &source) != nil {
+		return false
+	}
+	from, to := property(v.Schemas[f.InputSchemaRef], source), property(tool.InputSchema, target)
+	open := func(raw json.RawMessage) bool { return string(value.Encode(decoded(raw))) == "{}" }
+	plainObject := func(raw json.RawMessage) bool { return string(value.Encode(decoded(raw))) == `{"type":"object"}` }
+	isObject := func(raw json.RawMessage) bool {
+		m, _ := decoded(raw).(map[string]any)
+		return m["type"] == "object"
+	}
+	return open(from) || open(to) || plainObject(from) && isObject(to)
+}
+
+// unproven reports whether an input of the flow may be null, or leads into an object that declares nothing.
+func (v *Vector) unproven(f *flowDoc, source string, want json.RawMessage) bool {
+	input := v.Schemas[f.InputSchemaRef]
+	if p, err := value.ParsePointer(source); err == nil && len(p) > 1 {
+		m, _ := decoded(property(input, p[0])).(map[string]any)
+		return m != nil && m["type"] == "object" && m["properties"] == nil
+	}
+	from := property(input, source)
+	m, _ := decoded(from).(map[string]any)
+	return len(m) > 0 && takes(from, nil) && !takes(want, nil)
+}
+
+func property(schema json.RawMessage, name string) json.RawMessage {
+	var doc struct{ Properties map[string]json.RawMessage }
+	if json.Unmarshal(schema, &doc) != nil {
+		return nil
+	}
+	return doc.Properties[name]
+}
+
+func decoded(raw json.RawMessage) any {
+	v, err := value.Decode(raw)
+	if err != nil {
+		return nil
+	}
+	return v
+}
+
+func takes(raw json.RawMessage, v any) bool {
+	s, err := schema.Compile(raw)
+	if err != nil {
+		return false
+	}
+	_, violations := s.Apply(v)
+	return len(violations) == 0
+}

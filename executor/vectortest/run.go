@@ -1,0 +1,225 @@
+package vectortest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"pave/executor"
+	"pave/executor/bind/local"
+	"pave/flows"
+	"pave/flows/value"
+)
+
+// Run runs one vector. now is the clock of records; their times are not compared.
+func Run(v *Vector, now func() time.Time) Outcome {
+	out := Outcome{ID: v.ID}
+	verdict, note, err := v.run(now)
+	if err != nil {
+		verdict, note = Fail, err.Error()
+	}
+	out.Verdict, out.Note = verdict, note
+	return out
+}
+
+func (v *Vector) run(now func() time.Time) (Verdict, string, error) {
+	if reason := v.scope(); reason != "" {
+		return OutOfScope, reason, nil
+	}
+	expect, ok := v.expectValues.(map[string]any)
+	if !ok {
+		return Fail, "expect is no object", nil
+	}
+	switch {
+	case v.Kind != "":
+		return v.runKind(expect)
+	case expect["errors"] != nil:
+		return v.runCompile(expect)
+	}
+	actual, err := v.execute(now)
+	if err != nil {
+		return Fail, "", err
+	}
+	verdict, note := v.compare(expect, actual)
+	return verdict, note, nil
+}
+
+// execute runs the vector's flow and returns the result in the vectors' form.
+func (v *Vector) execute(now func() time.Time) (map[string]any, error) {
+	w, err := v.world()
+	if err != nil {
+		return nil, err
+	}
+	flow, _, err := flows.ParseFlow(v.Flow)
+	if err != nil {
+		var e *flows.Error
+		var cw flows.CWError
+		if errors.As(err, &e) && errors.As(e.Err, &cw) {
+			return map[string]any{"registration_error": map[string]any{"code": cw.Code, "type": cw.Class}}, nil
+		}
+		return nil, fmt.Errorf("flow does not load: %w", err)
+	}
+	var call struct {
+		Force             bool
+		DryRun            bool   `json:"dry_run"`
+		DryRunUnsupported string `json:"dry_run_unsupported"`
+	}
+	if data, err := json.Marshal(v.Call); err != nil || json.Unmarshal(data, &call) != nil {
+		return nil, fmt.Errorf("call: %v", err)
+	}
+	var cw flows.CWError
+	if err := executor.Gate(flow, call.Force); errors.As(err, &cw) {
+		return map[string]any{"raised": map[string]any{"code": cw.Code, "type": cw.Class, "flow_name": flow.Name, "status": string(flow.Status)}}, nil
+	}
+	plan, diagnostics := executor.Compile(flow, w.tools, executor.CompileOptions{Schemas: w.schemas})
+	if plan == nil {
+		return nil, fmt.Errorf("no plan: %v", diagnostics)
+	}
+	engine, err := v.engine(w, now)
+	if err != nil {
+		return nil, err
+	}
+	input, err := value.Decode(v.Input)
+	if err != nil {
+		return nil, fmt.Errorf("input: %w", err)
+	}
+	object, ok := input.(map[string]any)
+	if !ok {
+		return nil, errors.New("input is no object")
+	}
+	return resultForm(engine.Run(context.Background(), plan, executor.RunInput{Input: object, DryRun: call.DryRun, DryRunUnsupported: call.DryRunUnsupported}))
+}
+
+func (v *Vector) engine(w *world, now func() time.Time) (*executor.Engine, error) {
+	opts := executor.Options{
+		Invoker: executor.NewMux(map[string]executor.Invoker{local.Kind: w.registry}),
+		Now:     now,
+		NewID:   func() string { return "vector" },
+		Sleep:   func(ctx context.Context, _ time.Duration) error { return ctx.Err() },
+	}
+	if raw, ok := v.Executor["cost_profile"]; ok {
+		profile := executor.DefaultCostProfile
+		if err := json.Unmarshal(raw, &profile); err != nil {
+			return nil, fmt.Errorf("cost_profile: %w", err)
+		}
+		opts.CostProfile = &profile
+	}
+	return executor.New(opts), nil
+}
+
+// resultForm is a result as vectors write it: plain JSON with the log under steps.
+func resultForm(result *executor.RunResult) (map[string]any, error) {
+	data, err := json.Marshal(result)
+	if err != nil {
+		return nil, err
+	}
+	v, err := value.Decode(data)
+	if err != nil {
+		return nil, err
+	}
+	out := v.(map[string]any)
+	out["steps"] = out["execution_log"]
+	delete(out, "execution_log")
+	return out, nil
+}
+
+// runKind runs the vectors that are no executions.
+func (v *Vector) runKind(expect map[string]any) (Verdict, string, error) {
+	var actual map[string]any
+	switch v.Kind {
+	case "backoff":
+		policy := flows.RetryPolicy{}
+		if data, err := json.Marshal(v.Policy); err != nil {
+			return Fail, "", err
+		} else if err := json.Unmarshal(data, &struct {
+			Seconds    *float64 `json:"backoff_seconds"`
+			Multiplier *float64 `json:"backoff_multiplier"`
+		}{&policy.BackoffSeconds, &policy.BackoffMultiplier}); err != nil {
+			return Fail, "", err
+		}
+		var delays []any
+		for k := range len(expect["delays"].([]any)) {
+			delays = append(delays, executor.Backoff(&policy, k, 1).Seconds())
+		}
+		// Delays are durations here, which have nanoseconds.
+		expect = map[string]any{"delays": roundNano(expect["delays"].([]any))}
+		actual = map[string]any{"delays": roundNano(delays)}
+	case "policy_validation", "on_error_validation":
+		return v.runLoad(expect)
+	case "formula":
+		profile := executor.DefaultCostProfile
+		data, err := json.Marshal(v.Profile)
+		if err == nil {
+			err = json.Unmarshal(data, &profile)
+		}
+		if err != nil {
+			return Fail, "", err
+		}
+		if actual, err = plain(executor.NewCostReport(profile, v.Steps, v.Steps, v.ActualMS)); err != nil {
+			return Fail, "", err
+		}
+	case "provider":
+		profile, err := executor.PricedProfile(executor.DefaultPrices(), executor.ModelKey{Provider: v.Provider, Model: v.Model}, v.OutputShare)
+		if err != nil {
+			return Fail, "", err
+		}
+		if actual, err = plain(profile); err != nil {
+			return Fail, "", err
+		}
+	case "invalid":
+		_, err := executor.PricedProfile(executor.DefaultPrices(), executor.ModelKey{Provider: v.Args["provider"], Model: v.Args["model"]}, executor.DefaultOutputFraction)
+		if err == nil {
+			return Fail, "no error", nil
+		}
+		var cw flows.CWError
+		if actual = map[string]any{"type": "ValueError", "code": nil}; errors.As(err, &cw) {
+			actual = map[string]any{"type": cw.Class, "code": cw.Code}
+		}
+	default:
+		return OutOfScope, "kind " + v.Kind, nil
+	}
+	if diffs := differences(expect, actual); len(diffs) > 0 {
+		return Fail, strings.Join(diffs, "; "), nil
+	}
+	return Exact, "", nil
+}
+
+// runLoad loads a flow with the vector's retry policy or on_error.
+func (v *Vector) runLoad(expect map[string]any) (Verdict, string, error) {
+	step := map[string]any{"tool_name": "t"}
+	if v.OnError != nil {
+		step["on_error"] = *v.OnError
+	}
+	if v.Policy != nil {
+		step["retry"] = v.Policy
+	}
+	data, err := json.Marshal(map[string]any{"type": flows.TypeFlow, "format_version": "1", "name": "f", "description": "d", "version": "1.0.0", "steps": []any{step}})
+	if err != nil {
+		return Fail, "", err
+	}
+	_, _, err = flows.ParseFlow(data)
+	wantOK := expect["result"] == "ok"
+	if (err == nil) != wantOK {
+		return Fail, fmt.Sprintf("expected %v, loading gave %v", expect, err), nil
+	}
+	return Exact, "", nil
+}
+
+func plain(v any) (map[string]any, error) {
+	out, err := value.Of(v)
+	if err != nil {
+		return nil, err
+	}
+	return out.(map[string]any), nil
+}
+
+func roundNano(seconds []any) []any {
+	out := make([]any, len(seconds))
+	for i, s := range seconds {
+		out[i] = int64(s.(float64)*1e9 + 0.5)
+	}
+	return out
+}

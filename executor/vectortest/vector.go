@@ -1,0 +1,207 @@
+// Package vectortest runs the golden vectors of testdata/vectors against the executor: each is exact, a declared
+// divergence with the rule that declares it, outside of what this version runs, or a failure.
+package vectortest
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"pave/executor"
+	"pave/executor/bind/local"
+	"pave/flows"
+	"pave/flows/value"
+)
+
+// Vector is one golden vector, its parts still in JSON.
+type Vector struct {
+	ID           string                     `json:"id"`
+	Kind         string                     `json:"kind"`
+	Tools        []toolSpec                 `json:"tools"`
+	Flow         json.RawMessage            `json:"flow"`
+	Subflows     []json.RawMessage          `json:"subflows"`
+	Schemas      map[string]json.RawMessage `json:"schemas"`
+	Executor     map[string]json.RawMessage `json:"executor"`
+	Call         map[string]json.RawMessage `json:"call"`
+	Input        json.RawMessage            `json:"input"`
+	Repeat       int                        `json:"repeat"`
+	Expect       json.RawMessage            `json:"expect"`
+	Policy       map[string]json.RawMessage `json:"policy"`
+	OnError      *string                    `json:"on_error"`
+	Steps        int                        `json:"steps_executed"`
+	ActualMS     float64                    `json:"actual_execution_ms"`
+	Profile      map[string]float64         `json:"profile"`
+	Provider     string                     `json:"provider"`
+	Model        string                     `json:"model"`
+	OutputShare  float64                    `json:"output_fraction"`
+	Args         map[string]string          `json:"args"`
+	expectValues any
+}
+
+type toolSpec struct {
+	Name          string          `json:"name"`
+	InputSchema   json.RawMessage `json:"input_schema"`
+	OutputSchema  json.RawMessage `json:"output_schema"`
+	Fn            json.RawMessage `json:"fn"`
+	Timeout       *float64        `json:"timeout_seconds"`
+	MaxOutputSize *int            `json:"max_output_size"`
+	SchemaVersion string          `json:"schema_version"`
+	Cacheable     *bool           `json:"cacheable"`
+	Safety        map[string]any  `json:"safety"`
+	DryRunFn      json.RawMessage `json:"dry_run_fn"`
+}
+
+// Load reads the vectors of one group.
+func Load(dir, group string) ([]Vector, error) {
+	data, err := os.ReadFile(filepath.Join(dir, group+".json"))
+	if err != nil {
+		return nil, err
+	}
+	var file struct{ Vectors []Vector }
+	if err := json.Unmarshal(data, &file); err != nil {
+		return nil, fmt.Errorf("%s: %w", group, err)
+	}
+	for i := range file.Vectors {
+		v := &file.Vectors[i]
+		if v.expectValues, err = value.Decode(v.Expect); err != nil {
+			return nil, fmt.Errorf("%s: expect: %w", v.ID, err)
+		}
+	}
+	return file.Vectors, nil
+}
+
+// Verdict is the outcome of one vector.
+type Verdict string
+
+const (
+	Exact      Verdict = "exact"
+	Divergence Verdict = "divergence" // Note names the rule; its expected outcome was asserted
+	OutOfScope Verdict = "out of scope"
+	Fail       Verdict = "FAIL"
+)
+
+// Outcome is what running a vector found. Note is the rule, the reason, or the differences.
+type Outcome struct {
+	ID      string
+	Verdict Verdict
+	Note    string
+}
+
+// scope says why this version does not run a vector, "" when it does. Reasons are rules about what the vector
+// uses, never its id.
+func (v *Vector) scope() string {
+	var flow struct {
+		Type  string
+		Steps []struct {
+			FlowName     string                     `json:"flow_name"`
+			ForEach      json.RawMessage            `json:"for_each"`
+			InputMapping map[string]json.RawMessage `json:"input_mapping"`
+		}
+	}
+	if len(v.Flow) > 0 {
+		_ = json.Unmarshal(v.Flow, &flow) // what is malformed is for the codec to refuse
+	}
+	if flow.Type == flows.TypeDAGFlow {
+		return "DAG flows"
+	}
+	for _, s := range flow.Steps {
+		if s.FlowName != "" {
+			return "composition"
+		}
+		if len(s.ForEach) > 0 && string(s.ForEach) != "null" {
+			return "for_each"
+		}
+		for _, m := range s.InputMapping {
+			if strings.Contains(string(m), `"$expr"`) && !strings.Contains(string(m), `"$const"`) {
+				return "expressions"
+			}
+		}
+	}
+	for option, reason := range map[string]string{"step_cache": "step cache", "max_side_effect_level": "safety ceiling", "approval": "approvals",
+		"decision": "decisions", "guardrail": "guardrails", "strict_safety": "strict safety", "max_composition_depth": "composition"} {
+		if _, used := v.Executor[option]; used {
+			return reason
+		}
+	}
+	if _, used := v.Call["dynamic_params"]; used {
+		return "dynamic params"
+	}
+	if policy, used := v.Call["dry_run_unsupported"]; used && string(policy) != `"skip"` && string(policy) != `"abort"` {
+		return "arguments that the API's schema refuses"
+	}
+	for _, t := range v.Tools {
+		if len(t.DryRunFn) > 0 && string(t.DryRunFn) != "null" {
+			return "dry-run previews"
+		}
+	}
+	return ""
+}
+
+// world is a vector's tools and schemas, ready for one executor. Tool instances keep their state over repeats.
+type world struct {
+	tools    executor.Tools
+	schemas  schemaSet
+	registry *local.Registry
+}
+
+type schemaSet map[string]json.RawMessage
+
+func (s schemaSet) Schema(name string) (flows.RawSchema, bool) {
+	raw, ok := s[name]
+	return raw, ok
+}
+
+func (v *Vector) world() (*world, error) {
+	w := &world{tools: executor.Tools{}, schemas: v.Schemas, registry: local.New()}
+	for _, spec := range v.Tools {
+		tool := &flows.Tool{Name: spec.Name, InputSchema: spec.InputSchema, OutputSchema: spec.OutputSchema, SchemaVersion: spec.SchemaVersion,
+			TimeoutSeconds: spec.Timeout, MaxOutputSize: spec.MaxOutputSize, Cacheable: spec.Cacheable,
+			Binding: &flows.Binding{Kind: local.Kind, Local: "vector:" + spec.Name}}
+		safety, err := spec.contract()
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", spec.Name, err)
+		}
+		tool.Safety = safety
+		params, err := value.Decode(spec.Fn)
+		if err != nil {
+			return nil, fmt.Errorf("%s: fn: %w", spec.Name, err)
+		}
+		w.tools[spec.Name] = tool
+		w.registry.Register("vector:"+spec.Name, newFn(params.(map[string]any)).call, false)
+	}
+	return w, nil
+}
+
+// contract is the reference's permissive contract with what the vector sets.
+func (t *toolSpec) contract() (*flows.SafetyContract, error) {
+	s := flows.DefaultSafety()
+	for key, v := range t.Safety {
+		text, _ := v.(string)
+		yes, _ := v.(bool)
+		switch key {
+		case "side_effects":
+			s.SideEffects = flows.SideEffects(text)
+		case "stability":
+			s.Stability = text
+		case "determinism_level":
+			s.DeterminismLevel = text
+		case "idempotent":
+			s.Idempotent = yes
+		case "cacheable":
+			s.Cacheable = yes
+		case "safe_to_retry":
+			s.SafeToRetry = yes
+		case "supports_dry_run":
+			s.SupportsDryRun = yes
+		case "requires_approval":
+			s.RequiresApproval = yes
+		case "approval_reason":
+			s.ApprovalReason = text
+		default:
+			return nil, fmt.Errorf("unknown safety field %q", key)
+		}
+	}
+	return &s, nil
+}
