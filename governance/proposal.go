@@ -34,17 +34,19 @@ type Proposal struct {
 	Digest     string
 	Revision   int64
 	Flow       *flows.Flow
-	Author     string // principal; "service:miner" for mined ones
-	Evidence   analyzer.Evidence
-	Savings    analyzer.Savings
-	Safety     flows.SideEffects
-	Unbound    []string
-	Warnings   []string
-	Rank       int
-	Score      float64
-	CreatedAt  time.Time
-	UpdatedAt  time.Time
-	Reviews    []Review
+	Author     string // principal; MinerPrincipal for mined ones
+	// Editors are the principals who changed the draft since; like the author they may not approve it.
+	Editors   []string
+	Evidence  analyzer.Evidence
+	Savings   analyzer.Savings
+	Safety    flows.SideEffects
+	Unbound   []string
+	Warnings  []string
+	Rank      int
+	Score     float64
+	CreatedAt time.Time
+	UpdatedAt time.Time
+	Reviews   []Review
 	// Needs is how many approvals the policy wants; Approvals how many valid ones there are.
 	Needs     int
 	Approvals int
@@ -52,7 +54,27 @@ type Proposal struct {
 	PromotedAs string
 	// Returned says what changed since a rejection, when the proposal came back.
 	Returned string
+	// Changed says what a later mining pass or an edit last changed in the draft, "" when nothing did.
+	Changed string
+	// ToolHashes are the schema hashes of the draft's declared tools as the approvals (or the rejection) saw
+	// them. Promotion refuses when one of them changed since.
+	ToolHashes map[string]string
 }
+
+// Open says that the proposal is still in the queue.
+func (p *Proposal) Open() bool {
+	switch p.State {
+	case StateProposed, StateInReview, StateChanges, StateApproved:
+		return true
+	}
+	return false
+}
+
+// MinerPrincipal is the author of everything that mining proposes.
+const MinerPrincipal = "service:miner"
+
+// SourceSubmitted marks proposals that a person or a service wrote.
+const SourceSubmitted analyzer.Source = "submitted"
 
 // Verdict of a review.
 type Verdict string

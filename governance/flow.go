@@ -1,0 +1,213 @@
+package governance
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"pave/flows"
+	"pave/governance/store"
+)
+
+func flowVersion(row store.FlowVersionRow) (*FlowVersion, error) {
+	v := &FlowVersion{Digest: row.Digest, Status: flows.Status(row.Status), Active: row.Active, Revision: row.Revision,
+		ProposalID: row.ProposalID, PromotedBy: row.PromotedBy, CreatedAt: row.CreatedAt, Flow: new(flows.Flow)}
+	if err := decode(row.Flow, v.Flow); err != nil {
+		return nil, err
+	}
+	return v, decode(row.Savings, &v.Savings)
+}
+
+// Flows lists every version of every flow, by name, oldest version first.
+func (s *Service) Flows(ctx context.Context, actor Actor) ([]FlowVersion, error) {
+	return s.FlowVersions(ctx, actor, "")
+}
+
+// FlowVersions lists the versions of one flow, oldest first; name "" lists those of all.
+func (s *Service) FlowVersions(ctx context.Context, actor Actor, name string) (out []FlowVersion, err error) {
+	err = s.view(ctx, actor, ActionRead, func(r *store.Reader, tenant string, _ Policy) error {
+		rows, err := r.FlowVersions(tenant, name)
+		if err != nil {
+			return err
+		}
+		if name != "" && len(rows) == 0 {
+			return notFound(store.ErrNotFound, "there is no flow %q", name)
+		}
+		for _, row := range rows {
+			v, err := flowVersion(row)
+			if err != nil {
+				return err
+			}
+			out = append(out, *v)
+		}
+		return nil
+	})
+	return out, err
+}
+
+// Flow reads one version; "" is the one that the active pointer names.
+func (s *Service) Flow(ctx context.Context, actor Actor, name, version string) (v *FlowVersion, err error) {
+	err = s.view(ctx, actor, ActionRead, func(r *store.Reader, tenant string, _ Policy) error {
+		row, err := flowRowIn(r, tenant, name, version)
+		if err != nil {
+			return err
+		}
+		v, err = flowVersion(row)
+		return err
+	})
+	return v, err
+}
+
+func flowRowIn(r *store.Reader, tenant, name, version string) (store.FlowVersionRow, error) {
+	row, err := r.FlowVersion(tenant, name, version)
+	if version != "" {
+		return row, notFound(err, "there is no version %s of a flow %q", version, name)
+	}
+	return row, notFound(err, "there is no flow %q", name)
+}
+
+// StatusRequest changes the execution gate of a version. Activating a version whose tools changed since its
+// promotion needs AcceptDrift, which pins the tools as they are now. IfRevision 0 means that none was given.
+type StatusRequest struct {
+	Status      flows.Status
+	Reason      string
+	AcceptDrift bool
+	IfRevision  int64
+}
+
+// SetFlowStatus opens or closes the execution gate of one flow version. Only what would run can become active.
+func (s *Service) SetFlowStatus(ctx context.Context, actor Actor, name, version string, req StatusRequest) (*FlowVersion, error) {
+	switch req.Status {
+	case flows.StatusActive, flows.StatusNeedsReview, flows.StatusDisabled:
+	default:
+		return nil, flows.NewError(flows.CodeInvalid, fmt.Sprintf("status %q: use active, needs_review or disabled", req.Status),
+			flows.ErrorDetail{Pointer: "/status", Code: "invalid", Detail: "active, needs_review or disabled"})
+	}
+	var v *FlowVersion
+	err := s.update(ctx, actor, ActionSetStatus, func(c *change) error {
+		row, err := flowRowIn(&c.Reader, c.tenant, name, version)
+		if err != nil {
+			return err
+		}
+		if err := checkRevision("flow "+name+"@"+row.Version, req.IfRevision, row.Revision); err != nil {
+			return err
+		}
+		if v, err = flowVersion(row); err != nil {
+			return err
+		}
+		var pins map[string]string
+		if req.Status == flows.StatusActive {
+			if pins, err = c.activate(v.Flow, req.AcceptDrift); err != nil {
+				return err
+			}
+		}
+		return c.setStatus(v, req.Status, pins, "flow.status", map[string]any{"reason": req.Reason, "accept_drift": req.AcceptDrift})
+	})
+	if err != nil {
+		return nil, err
+	}
+	return v, nil
+}
+
+// activate checks that a version may run again and returns new pins when drift is accepted, else nil.
+func (c *change) activate(flow *flows.Flow, acceptDrift bool) (map[string]string, error) {
+	tools, err := toolsIn(&c.Reader, c.tenant)
+	if err != nil {
+		return nil, err
+	}
+	now := tools.contentOf(flow)
+	if err := c.checkRunnable(flow, now); err != nil {
+		return nil, err
+	}
+	if drift := drifted(flow.ToolSchemaHashes, now.hashes); len(drift) > 0 && !acceptDrift {
+		return nil, driftError("tools changed since the promotion: accept the drift to pin them as they are now", drift)
+	}
+	if acceptDrift {
+		return now.hashes, nil
+	}
+	return nil, nil
+}
+
+// drifted lists pinned tools that are gone or have another schema, in the order of their names.
+func drifted(pins, now map[string]string) []string {
+	gone := make(map[string]string, len(pins))
+	for name := range pins {
+		gone[name] = now[name] // "" when it is gone, which differs from every hash
+	}
+	return changedTools(pins, gone)
+}
+
+// setStatus stores a status (and pins, unless nil) with its audit event.
+func (c *change) setStatus(v *FlowVersion, status flows.Status, pins map[string]string, action string, detail map[string]any) error {
+	flow := *v.Flow
+	flow.Status = status
+	if pins != nil {
+		flow.ToolSchemaHashes = pins
+	}
+	detail["from"], detail["to"] = v.Status, status
+	was := v.Revision
+	v.Flow, v.Status = &flow, status
+	row, err := flowRow(v)
+	if err != nil {
+		return err
+	}
+	if err := c.UpdateFlowVersion(c.tenant, row, pins, was); err != nil {
+		return err
+	}
+	v.Revision = was + 1
+	return c.audit(action, "flow/"+flow.Name+"@"+flow.Version, detail)
+}
+
+// Admission is a flow version that may run now, with the tools it reaches.
+type Admission struct {
+	Version FlowVersion
+	Tools   map[string]*flows.Tool
+	// Key names exactly this content: flow, version, digest and tool definitions. Equal keys compile to equal plans.
+	Key string
+}
+
+// Admit says whether the actor may run a flow now: a version whose status is active, whose tools are as they
+// were pinned, and bound. version "" takes the active pointer.
+func (s *Service) Admit(ctx context.Context, actor Actor, name, version string) (a *Admission, err error) {
+	err = s.view(ctx, actor, ActionRun, func(r *store.Reader, tenant string, _ Policy) error {
+		row, err := flowRowIn(r, tenant, name, version)
+		if err != nil {
+			return err
+		}
+		if row.Status != string(flows.StatusActive) {
+			return flows.NewError(flows.CodeFlowStatus, fmt.Sprintf("flow %s@%s is %s; only active versions run", name, row.Version, row.Status))
+		}
+		v, err := flowVersion(row)
+		if err != nil {
+			return err
+		}
+		tools, err := toolsIn(r, tenant)
+		if err != nil {
+			return err
+		}
+		now := tools.contentOf(v.Flow)
+		if drift := drifted(v.Flow.ToolSchemaHashes, now.hashes); len(drift) > 0 {
+			return driftError(fmt.Sprintf("flow %s@%s was approved with other tools", name, row.Version), drift)
+		}
+		if len(now.unbound) > 0 {
+			return unboundError(now.unbound)
+		}
+		key, err := admissionKey(row, ToolNames(v.Flow), tools)
+		a = &Admission{Version: *v, Tools: now.tools, Key: key}
+		return err
+	})
+	return a, err
+}
+
+// admissionKey lists what a plan is made of. Tools enter by revision, which changes with anything in them.
+func admissionKey(row store.FlowVersionRow, names []string, tools toolset) (string, error) {
+	parts := []string{row.Name, row.Version, row.Digest}
+	for _, name := range names {
+		parts = append(parts, fmt.Sprintf("%s#%d", name, tools[name].Revision))
+	}
+	raw, err := json.Marshal(parts)
+	if err != nil {
+		return "", fmt.Errorf("plan key: %w", err)
+	}
+	return string(raw), nil
+}

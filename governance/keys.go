@@ -1,0 +1,248 @@
+package governance
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"pave/flows"
+	"pave/governance/store"
+)
+
+// KeyRequest asks for an API key. ExpiresAt nil means never.
+type KeyRequest struct {
+	Principal string
+	Scopes    []Scope
+	ExpiresAt *time.Time
+}
+
+// AllScopes lists every scope, the weakest first.
+var AllScopes = []Scope{ScopeIngest, ScopeRead, ScopePropose, ScopeReview, ScopePromote, ScopeRun, ScopeWork, ScopeAdmin}
+
+// AdminKeyFile is the name of the first key's file in the data directory.
+const AdminKeyFile = "admin.key"
+
+const (
+	keyPrefixLen = 8
+	keySecretLen = 32               // random bytes
+	touchEvery   = 10 * time.Minute // how exact APIKey.LastUsed is
+	keyForm      = "pave_%s_%s"     // prefix, secret part
+	wrongKey     = "the API key is not valid"
+)
+
+func (r *KeyRequest) check(now time.Time) error {
+	if err := checkPrincipal(r.Principal); err != nil {
+		return err
+	}
+	if len(r.Scopes) == 0 {
+		return flows.NewError(flows.CodeInvalid, "a key needs at least one scope",
+			flows.ErrorDetail{Pointer: "/scopes", Code: "missing", Detail: fmt.Sprint(AllScopes)})
+	}
+	for i, scope := range r.Scopes {
+		if !slices.Contains(AllScopes, scope) {
+			return flows.NewError(flows.CodeInvalid, fmt.Sprintf("scope %q: use one of %v", scope, AllScopes),
+				flows.ErrorDetail{Pointer: fmt.Sprintf("/scopes/%d", i), Code: "invalid", Detail: string(scope)})
+		}
+	}
+	if r.ExpiresAt != nil && !r.ExpiresAt.After(now) {
+		return flows.NewError(flows.CodeInvalid, "the key would have expired already",
+			flows.ErrorDetail{Pointer: "/expires_at", Code: "invalid", Detail: "a time to come"})
+	}
+	return nil
+}
+
+// CreateKey makes a key and returns its secret, which is not kept and cannot be shown again.
+func (s *Service) CreateKey(ctx context.Context, actor Actor, req KeyRequest) (APIKey, string, error) {
+	if err := req.check(s.now()); err != nil {
+		return APIKey{}, "", err
+	}
+	var row store.KeyRow
+	var secret string
+	err := s.update(ctx, actor, ActionAdmin, func(c *change) error {
+		row, secret = newKey(c, req)
+		if err := c.InsertKey(row); err != nil {
+			return err
+		}
+		return c.audit("key.create", "key/"+row.ID, map[string]any{"principal": row.Principal, "scopes": req.Scopes, "prefix": row.Prefix})
+	})
+	if err != nil {
+		return APIKey{}, "", err
+	}
+	return apiKey(row), secret, nil
+}
+
+func newKey(c *change, req KeyRequest) (store.KeyRow, string) {
+	var raw [keySecretLen]byte
+	_, _ = rand.Read(raw[:]) // crypto/rand never fails
+	random := idEncoding.EncodeToString(raw[:])
+	prefix := randomID()[:keyPrefixLen]
+	secret := fmt.Sprintf(keyForm, prefix, random)
+	hash := sha256.Sum256([]byte(secret))
+	scopes := make([]string, len(req.Scopes))
+	for i, scope := range req.Scopes {
+		scopes[i] = string(scope)
+	}
+	row := store.KeyRow{Tenant: c.tenant, ID: c.s.newID(), Prefix: prefix, Hash: hash[:], Principal: req.Principal,
+		Scopes: strings.Join(scopes, " "), CreatedAt: c.at}
+	if req.ExpiresAt != nil {
+		row.ExpiresAt = *req.ExpiresAt
+	}
+	return row, secret
+}
+
+func apiKey(row store.KeyRow) APIKey {
+	k := APIKey{ID: row.ID, Prefix: row.Prefix, Principal: row.Principal, CreatedAt: row.CreatedAt, Revoked: row.Revoked}
+	for _, scope := range strings.Fields(row.Scopes) {
+		k.Scopes = append(k.Scopes, Scope(scope))
+	}
+	if !row.ExpiresAt.IsZero() {
+		k.ExpiresAt = &row.ExpiresAt
+	}
+	if !row.LastUsed.IsZero() {
+		k.LastUsed = &row.LastUsed
+	}
+	return k
+}
+
+// Keys lists the keys, oldest first.
+func (s *Service) Keys(ctx context.Context, actor Actor) (out []APIKey, err error) {
+	err = s.view(ctx, actor, ActionAdmin, func(r *store.Reader, tenant string, _ Policy) error {
+		rows, err := r.Keys(tenant)
+		for _, row := range rows {
+			out = append(out, apiKey(row))
+		}
+		return err
+	})
+	return out, err
+}
+
+// RevokeKey ends a key at once.
+func (s *Service) RevokeKey(ctx context.Context, actor Actor, id string) error {
+	err := s.update(ctx, actor, ActionAdmin, func(c *change) error {
+		if err := c.Tx.RevokeKey(c.tenant, id); err != nil {
+			return notFound(err, "there is no key %q", id)
+		}
+		return c.audit("key.revoke", "key/"+id, nil)
+	})
+	s.keysMu.Lock()
+	defer s.keysMu.Unlock()
+	clear(s.keys)
+	return err
+}
+
+// Authenticate answers who comes with a secret. Every failure is the same CodeUnauthenticated, so that an answer
+// tells nothing about which keys exist.
+func (s *Service) Authenticate(ctx context.Context, secret string) (Actor, error) {
+	refused := flows.NewError(flows.CodeUnauthenticated, wrongKey)
+	rest, ok := strings.CutPrefix(secret, "pave_")
+	prefix, _, ok2 := strings.Cut(rest, "_")
+	if !ok || !ok2 || len(prefix) != keyPrefixLen {
+		return Actor{}, refused
+	}
+	row, err := s.keyByPrefix(ctx, prefix)
+	if errors.Is(err, store.ErrNotFound) {
+		return Actor{}, refused
+	}
+	if err != nil {
+		return Actor{}, visible(err)
+	}
+	hash := sha256.Sum256([]byte(secret))
+	if subtle.ConstantTimeCompare(hash[:], row.Hash) != 1 || row.Revoked {
+		return Actor{}, refused
+	}
+	now := s.now()
+	if !row.ExpiresAt.IsZero() && !now.Before(row.ExpiresAt) {
+		return Actor{}, refused
+	}
+	s.touch(ctx, row, now)
+	return Actor{Tenant: row.Tenant, Principal: row.Principal, Scopes: apiKey(row).Scopes}, nil
+}
+
+// keyByPrefix reads through the cache of keys that exist; strangers' prefixes are not kept, so it stays small.
+func (s *Service) keyByPrefix(ctx context.Context, prefix string) (row store.KeyRow, err error) {
+	s.keysMu.RLock()
+	row, ok := s.keys[prefix]
+	s.keysMu.RUnlock()
+	if ok {
+		return row, nil
+	}
+	// The lock is held over the read, so that a revocation that comes between is not undone by the cache.
+	s.keysMu.Lock()
+	defer s.keysMu.Unlock()
+	err = s.db.View(ctx, func(r *store.Reader) error {
+		row, err = r.KeyByPrefix(prefix)
+		return err
+	})
+	if err == nil {
+		s.keys[prefix] = row
+	}
+	return row, err
+}
+
+// touch notes the use of a key, at most once per touchEvery. It is for people's information: a failure is
+// logged and refuses nobody.
+func (s *Service) touch(ctx context.Context, row store.KeyRow, now time.Time) {
+	if now.Sub(row.LastUsed) < touchEvery {
+		return
+	}
+	row.LastUsed = now
+	s.keysMu.Lock()
+	if _, ok := s.keys[row.Prefix]; ok {
+		s.keys[row.Prefix] = row
+	}
+	s.keysMu.Unlock()
+	if err := s.db.Update(ctx, func(tx *store.Tx) error { return tx.TouchKey(row.Tenant, row.ID, now) }); err != nil {
+		s.log.WarnContext(ctx, "note use of key", "key", row.ID, "error", err)
+	}
+}
+
+// EnsureAdminKey makes sure that the data directory holds a valid admin key of the principal in AdminKeyFile,
+// readable by its owner only, and returns the file's path and whether it was written now. Who can read the
+// directory owns the installation anyway; over the network the key is one like any other and can be revoked.
+func (s *Service) EnsureAdminKey(ctx context.Context, dir, principal string) (path string, created bool, err error) {
+	path = filepath.Join(dir, AdminKeyFile)
+	raw, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return path, false, fmt.Errorf("admin key: %w", err)
+	}
+	if err == nil {
+		if actor, err := s.Authenticate(ctx, strings.TrimSpace(string(raw))); err == nil && actor.Has(ScopeAdmin) {
+			return path, false, nil
+		}
+	}
+	system := Actor{Principal: SystemPrincipal, Scopes: []Scope{ScopeAdmin}}
+	_, secret, err := s.CreateKey(ctx, system, KeyRequest{Principal: principal, Scopes: AllScopes})
+	if err != nil {
+		return path, false, err
+	}
+	if err := writePrivate(path, secret+"\n"); err != nil {
+		return path, false, fmt.Errorf("admin key: %w", err)
+	}
+	return path, true, nil
+}
+
+// writePrivate replaces a file whole, with mode 0600.
+func writePrivate(path, content string) error {
+	f, err := os.CreateTemp(filepath.Dir(path), ".key-*") // CreateTemp makes it 0600
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(content)
+	err = errors.Join(err, f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	return nil
+}

@@ -1,0 +1,167 @@
+package governance_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"pave/flows"
+	"pave/governance"
+)
+
+// model is what must be true of one proposal, kept apart from the code under test.
+type model struct {
+	id        string
+	digest    string
+	author    string
+	editors   []string
+	approvals map[string]string // principal -> digest approved
+	blocks    map[string]bool   // principals with an open request for changes
+	closed    bool
+	promoted  bool
+	edits     int
+}
+
+func (m *model) mayApprove(who string) bool {
+	return who != m.author && !slices.Contains(m.editors, who)
+}
+
+func (m *model) valid() int {
+	n := 0
+	for who, digest := range m.approvals {
+		if digest == m.digest && m.mayApprove(who) {
+			n++
+		}
+	}
+	return n
+}
+
+// TestProposalStateMachine drives random commands of several principals, through random keys of theirs, against
+// the model: nobody approves what they wrote, only the approved digest is promoted, decisions are final, and the
+// audit chain stays whole.
+func TestProposalStateMachine(t *testing.T) {
+	shared := newBench(t)
+	cases := 0
+	rapid.Check(t, func(rt *rapid.T) {
+		cases++
+		own := *shared // every case has a tenant of its own
+		b := &own
+		b.t, b.admin.Tenant = rt, fmt.Sprintf("tenant%d", cases)
+		effects := rapid.SampledFrom([]flows.SideEffects{flows.EffectRead, flows.EffectWrite}).Draw(rt, "effects")
+		needs := map[flows.SideEffects]int{flows.EffectRead: 1, flows.EffectWrite: 2}[effects]
+		b.apply(findUser(), tool("get_user", "user_id", "name", effects))
+		people := []governance.Actor{}
+		for _, name := range []string{"person:a", "person:b", "person:c", "person:d"} {
+			who := actor(name, governance.ScopeRead, governance.ScopePropose, governance.ScopeReview, governance.ScopePromote)
+			who.Tenant = b.admin.Tenant
+			people = append(people, who)
+		}
+		p, err := b.Submit(ctx, people[0], userFlow("f"))
+		require.NoError(rt, err)
+		m := &model{id: p.ID, digest: p.Digest, author: people[0].Principal, approvals: map[string]string{}, blocks: map[string]bool{}}
+		digests := []string{p.Digest}
+		person := rapid.SampledFrom(people)
+
+		expect := func(err error, want flows.Code) {
+			if want == "" {
+				require.NoError(rt, err)
+				return
+			}
+			require.Equal(rt, want, flows.CodeOf(err), "%v", err)
+		}
+		review := func(verdict governance.Verdict, digest string, who governance.Actor) error {
+			_, err := b.Review(ctx, who, m.id, governance.ReviewRequest{Verdict: verdict, Digest: digest, Comment: "x"})
+			return err
+		}
+		rt.Repeat(map[string]func(*rapid.T){
+			"approve": func(rt *rapid.T) {
+				who, digest := person.Draw(rt, "who"), rapid.SampledFrom(digests).Draw(rt, "digest")
+				err := review(governance.VerdictApprove, digest, who)
+				switch {
+				case m.closed:
+					expect(err, flows.CodeConflict)
+				case !m.mayApprove(who.Principal):
+					expect(err, flows.CodeFourEyes)
+				case digest != m.digest:
+					expect(err, flows.CodeStale)
+				default:
+					expect(err, "")
+					m.approvals[who.Principal] = digest
+					delete(m.blocks, who.Principal)
+				}
+			},
+			"request changes": func(rt *rapid.T) {
+				who := person.Draw(rt, "who")
+				err := review(governance.VerdictRequestChanges, "", who)
+				if m.closed {
+					expect(err, flows.CodeConflict)
+					return
+				}
+				expect(err, "")
+				m.blocks[who.Principal] = true
+				delete(m.approvals, who.Principal)
+			},
+			"reject": func(rt *rapid.T) {
+				if rapid.IntRange(0, 9).Draw(rt, "seldom") > 0 {
+					rt.Skip()
+				}
+				err := review(governance.VerdictReject, "", person.Draw(rt, "who"))
+				if m.closed {
+					expect(err, flows.CodeConflict)
+					return
+				}
+				expect(err, "")
+				m.closed = true
+			},
+			"edit": func(rt *rapid.T) {
+				who := person.Draw(rt, "who")
+				m.edits++
+				edited := userFlow("f")
+				edited.Description = fmt.Sprintf("edit %d", m.edits)
+				p, err := b.Edit(ctx, who, m.id, governance.EditRequest{Flow: edited})
+				if m.closed {
+					expect(err, flows.CodeConflict)
+					return
+				}
+				expect(err, "")
+				require.NotContains(rt, digests, p.Digest)
+				m.digest = p.Digest
+				digests = append(digests, p.Digest)
+				m.editors = append(m.editors, who.Principal)
+				clear(m.approvals)
+				clear(m.blocks)
+			},
+			"promote": func(rt *rapid.T) {
+				v, err := b.Promote(ctx, person.Draw(rt, "who"), m.id, governance.PromoteRequest{})
+				switch {
+				case m.closed:
+					expect(err, flows.CodeConflict)
+				case len(m.blocks) > 0 || m.valid() < needs:
+					expect(err, flows.CodeApprovalsMissing)
+				default:
+					expect(err, "")
+					require.Equal(rt, m.digest, v.Digest)
+					require.Equal(rt, m.digest, flows.Digest(v.Flow))
+					m.closed, m.promoted = true, true
+				}
+			},
+			"": func(rt *rapid.T) {
+				p := b.get(m.id)
+				require.Equal(rt, m.digest, p.Digest)
+				require.Equal(rt, !m.closed, p.Open())
+				require.Equal(rt, m.promoted, p.State == governance.StatePromoted)
+				if !m.closed {
+					require.Equal(rt, m.valid(), p.Approvals)
+					require.Equal(rt, len(m.blocks) == 0 && m.valid() >= needs, p.State == governance.StateApproved)
+				}
+			},
+		})
+		versions, err := b.Flows(ctx, people[0])
+		require.NoError(rt, err)
+		require.Equal(rt, m.promoted, len(versions) == 1, "nothing is a flow that was not promoted")
+		b.actions() // verifies the chain
+	})
+}

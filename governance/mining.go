@@ -1,0 +1,143 @@
+package governance
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"pave/governance/store"
+	"pave/observer"
+)
+
+// SystemPrincipal acts where pave itself does something, such as making the first key.
+const SystemPrincipal = "service:pave"
+
+// MiningState is where a mining pass stands.
+type MiningState string
+
+const (
+	MiningRunning     MiningState = "running"
+	MiningDone        MiningState = "done"
+	MiningFailed      MiningState = "failed"
+	MiningInterrupted MiningState = "interrupted" // the process ended under it
+)
+
+// MiningRequest selects the recorded calls of a pass by the time of their session, [From, To), zero leaves a
+// side open, and sets thresholds; zero takes the miner's default.
+type MiningRequest struct {
+	From, To    time.Time
+	MinSessions int
+	MaxLength   int
+}
+
+// MiningRun is one pass of observe, analyse and propose.
+type MiningRun struct {
+	ID      string
+	State   MiningState
+	Request MiningRequest
+	By      string // principal
+	Started time.Time
+	Ended   time.Time // zero while it runs
+	// Phase says what a running pass does: assemble, observe, infer, analyse, propose.
+	Phase string
+	// Result holds the patterns and the blocked paths once they are found.
+	Result     *observer.Result
+	Candidates int
+	Report     ProposeReport
+	Error      string // of a failed pass
+}
+
+func miningRun(row store.MiningRow) (*MiningRun, error) {
+	run := new(MiningRun)
+	if err := decode(row.Body, run); err != nil {
+		return nil, err
+	}
+	run.ID, run.State, run.Started, run.Ended = row.ID, MiningState(row.State), row.Started, row.Ended
+	return run, nil
+}
+
+// PutMiningRun keeps the state of a pass, given an id when it has none. The first and the last state of a pass
+// are audited.
+func (s *Service) PutMiningRun(ctx context.Context, actor Actor, run *MiningRun) error {
+	return s.update(ctx, actor, ActionPropose, func(c *change) error {
+		first := run.ID == ""
+		if first {
+			run.ID, run.By, run.Started = s.newID(), actor.Principal, c.at
+		}
+		if run.State != MiningRunning {
+			run.Ended = c.at
+		}
+		body, err := json.Marshal(run)
+		if err != nil {
+			return fmt.Errorf("encode mining run: %w", err)
+		}
+		row := store.MiningRow{ID: run.ID, State: string(run.State), Started: run.Started, Ended: run.Ended, Body: body}
+		if err := c.Tx.PutMiningRun(c.tenant, row); err != nil {
+			return err
+		}
+		if !first && run.State == MiningRunning {
+			return nil
+		}
+		return c.audit("mining."+string(run.State), "mining-run/"+run.ID, map[string]any{"candidates": run.Candidates, "error": run.Error})
+	})
+}
+
+// MiningRun reads one pass; id "" is the newest that is done.
+func (s *Service) MiningRun(ctx context.Context, actor Actor, id string) (run *MiningRun, err error) {
+	err = s.view(ctx, actor, ActionRead, func(r *store.Reader, tenant string, _ Policy) error {
+		var row store.MiningRow
+		if id == "" {
+			row, err = r.LastMiningRun(tenant, string(MiningDone))
+			err = notFound(err, "no mining pass is done yet; run pave mine")
+		} else {
+			row, err = r.MiningRun(tenant, id)
+			err = notFound(err, "there is no mining run %q", id)
+		}
+		if err != nil {
+			return err
+		}
+		run, err = miningRun(row)
+		return err
+	})
+	return run, err
+}
+
+// MiningRuns lists passes, newest first, with everything but their patterns.
+func (s *Service) MiningRuns(ctx context.Context, actor Actor, limit int, cursor string) (page store.Page[MiningRun], err error) {
+	err = s.view(ctx, actor, ActionRead, func(r *store.Reader, tenant string, _ Policy) error {
+		rows, err := r.MiningRuns(tenant, limit, cursor)
+		if err != nil {
+			return err
+		}
+		page.Next = rows.Next
+		for _, row := range rows.Items {
+			run, err := miningRun(row)
+			if err != nil {
+				return err
+			}
+			run.Result = nil
+			page.Items = append(page.Items, *run)
+		}
+		return nil
+	})
+	return page, err
+}
+
+// Start is called once when the process opens the state store: it marks mining passes that an earlier process
+// left running, and judges the open proposals by the policy in force, since the solo setting may have changed.
+func (s *Service) Start(ctx context.Context, tenant string) error {
+	system := Actor{Tenant: tenant, Principal: SystemPrincipal, Scopes: []Scope{ScopeAdmin}}
+	return s.update(ctx, system, ActionAdmin, func(c *change) error {
+		n, err := c.AbandonMiningRuns(c.tenant, string(MiningRunning), string(MiningInterrupted))
+		if err != nil {
+			return err
+		}
+		if n > 0 {
+			if err := c.audit("mining.interrupted", "mining-runs", map[string]any{"passes": n}); err != nil {
+				return err
+			}
+		}
+		return c.rejudge(nil)
+	})
+}

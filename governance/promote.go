@@ -1,0 +1,171 @@
+package governance
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"pave/flows"
+	"pave/governance/store"
+)
+
+// PromoteRequest asks for a proposal to become a flow version. Version "" takes 1.0.0, or the next minor version
+// of a flow that exists. IfRevision 0 means that none was given.
+type PromoteRequest struct {
+	Version    string
+	IfRevision int64
+}
+
+// Promote makes an approved proposal the active version of its flow, in one transaction that checks everything
+// again: the digest, the approvals by the policy and the safety of today, the tools' bindings and schemas, and
+// that the flow compiles. The version pins the schema hashes of its tools.
+func (s *Service) Promote(ctx context.Context, actor Actor, ref string, req PromoteRequest) (*FlowVersion, error) {
+	var made *FlowVersion
+	_, err := s.changeProposal(ctx, actor, ref, ActionPromote, req.IfRevision, func(c *change, e *entry, now content, _ Decision) error {
+		if err := c.checkPromotable(e, now); err != nil {
+			return err
+		}
+		version, err := c.nextVersion(e.Flow.Name, req.Version)
+		if err != nil {
+			return err
+		}
+		flow := promoted(e, c.policy.tally(&e.Proposal).Approvers, version, now.hashes)
+		if digest := flows.Digest(flow); digest != e.Digest {
+			return fmt.Errorf("promoted flow %s has digest %s, approved was %s", flow.Name, digest, e.Digest)
+		}
+		made = &FlowVersion{Flow: flow, Digest: e.Digest, Status: flows.StatusActive, Active: true, Revision: 1,
+			ProposalID: e.ID, PromotedBy: actor.Principal, CreatedAt: c.at, Savings: e.Savings}
+		if err := c.insertVersion(made, now.hashes); err != nil {
+			return err
+		}
+		e.State, e.PromotedAs = StatePromoted, flow.Name+"@"+version
+		if err := c.audit("flow.promote", "flow/"+e.PromotedAs, map[string]any{"proposal": e.ID, "digest": e.Digest, "pins": now.hashes}); err != nil {
+			return err
+		}
+		return c.audit("proposal.promote", "proposal/"+e.ID, map[string]any{"as": e.PromotedAs, "digest": e.Digest})
+	})
+	if err != nil {
+		return nil, err
+	}
+	return made, nil
+}
+
+// checkPromotable holds what was approved against the tools as they are now.
+func (c *change) checkPromotable(e *entry, now content) error {
+	if digest := flows.Digest(e.Flow); digest != e.Digest {
+		return flows.NewError(flows.CodeStale, fmt.Sprintf("the stored draft has digest %s, approved was %s; edit and review it again", digest, e.Digest))
+	}
+	if changed := changedTools(e.ToolHashes, now.hashes); len(changed) > 0 {
+		return driftError("tools changed since the approvals: approve again", changed)
+	}
+	return c.checkRunnable(e.Flow, now)
+}
+
+// checkRunnable says whether a flow could run with these tools: all bound, compiled clean.
+func (c *change) checkRunnable(flow *flows.Flow, now content) error {
+	if len(now.unbound) > 0 {
+		return unboundError(now.unbound)
+	}
+	if problems := c.s.check(flow, now.tools); len(problems) > 0 {
+		return flows.NewError(flows.CodeCompile, fmt.Sprintf("the flow does not compile: %s", problems[0].Detail), problems...)
+	}
+	return nil
+}
+
+func unboundError(unbound []string) error {
+	e := flows.NewError(flows.CodeUnbound, fmt.Sprintf(
+		"no binding for %s: declare each in a tool file with a binding and apply it (pave tools apply FILE)", strings.Join(unbound, ", ")))
+	for _, name := range unbound {
+		e.Details = append(e.Details, flows.ErrorDetail{Code: "unbound", Detail: name + ": a tool document with this name and a binding (kind: http, local, ...) would bind it"})
+	}
+	return e
+}
+
+func driftError(message string, changed []string) error {
+	e := flows.NewError(flows.CodeToolDrift, message+" ("+strings.Join(changed, ", ")+")")
+	for _, name := range changed {
+		e.Details = append(e.Details, flows.ErrorDetail{Code: "tool_changed", Detail: name})
+	}
+	return e
+}
+
+// promoted is the draft as a flow version. Only fields outside the digest change.
+func promoted(e *entry, approvers []string, version string, pins map[string]string) *flows.Flow {
+	flow := *e.Flow
+	var g flows.Governance
+	if flow.Governance != nil {
+		g = *flow.Governance
+	}
+	g.Lifecycle, g.ReviewedBy = flows.LifecycleActive, strings.Join(approvers, ", ")
+	flow.Governance = &g
+	flow.Version, flow.Status, flow.ToolSchemaHashes = version, flows.StatusActive, pins
+	flow.Evidence = maps.Clone(flow.Evidence)
+	if flow.Evidence == nil {
+		flow.Evidence = map[string]any{}
+	}
+	flow.Evidence["proposal"] = e.ID
+	return &flow
+}
+
+// nextVersion checks the version asked for, or makes one.
+func (c *change) nextVersion(name, asked string) (string, error) {
+	rows, err := c.FlowVersions(c.tenant, name)
+	if err != nil {
+		return "", err
+	}
+	var highest flows.Version
+	for _, row := range rows {
+		v, err := flows.ParseVersion(row.Version)
+		if err != nil {
+			return "", fmt.Errorf("stored version of %s: %w", name, err)
+		}
+		if v.Compare(highest) > 0 {
+			highest = v
+		}
+	}
+	if asked == "" {
+		if len(rows) == 0 {
+			return "1.0.0", nil
+		}
+		return fmt.Sprintf("%d.%d.0", highest.Major, highest.Minor+1), nil
+	}
+	if _, err := flows.ParseVersion(asked); err != nil {
+		return "", &flows.Error{Code: flows.CodeInvalid, Message: fmt.Sprintf("version %q is no semantic version such as 1.2.0", asked), Err: err,
+			Details: []flows.ErrorDetail{{Pointer: "/version", Code: "invalid", Detail: "use MAJOR.MINOR.PATCH"}}}
+	}
+	if slices.ContainsFunc(rows, func(row store.FlowVersionRow) bool { return row.Version == asked }) {
+		return "", flows.NewError(flows.CodeExists, fmt.Sprintf("flow %s has a version %s already; take a higher one", name, asked))
+	}
+	return asked, nil
+}
+
+func (c *change) insertVersion(v *FlowVersion, pins map[string]string) error {
+	row, err := flowRow(v)
+	if err != nil {
+		return err
+	}
+	if err := c.InsertFlowVersion(c.tenant, row, pins); err != nil {
+		if errors.Is(err, store.ErrExists) {
+			return &flows.Error{Code: flows.CodeExists, Message: fmt.Sprintf("flow %s has a version %s already", row.Name, row.Version), Err: err}
+		}
+		return err
+	}
+	return c.SetActive(c.tenant, row.Name, row.Version)
+}
+
+func flowRow(v *FlowVersion) (store.FlowVersionRow, error) {
+	flow, err := json.Marshal(v.Flow)
+	if err != nil {
+		return store.FlowVersionRow{}, fmt.Errorf("encode flow: %w", err)
+	}
+	savings, err := json.Marshal(v.Savings)
+	if err != nil {
+		return store.FlowVersionRow{}, fmt.Errorf("encode savings: %w", err)
+	}
+	return store.FlowVersionRow{Name: v.Flow.Name, Version: v.Flow.Version, Digest: v.Digest, Status: string(v.Status),
+		Revision: v.Revision, ProposalID: v.ProposalID, PromotedBy: v.PromotedBy, CreatedAt: v.CreatedAt, Flow: flow, Savings: savings}, nil
+}

@@ -1,0 +1,261 @@
+package governance
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base32"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"pave/flows"
+	"pave/governance/store"
+	"pave/ingest"
+	eventstore "pave/ingest/store"
+)
+
+// RunStats is what the savings report needs of the event store.
+type RunStats interface {
+	RunStats(ctx context.Context, tenant string, from, to time.Time) ([]eventstore.RunStat, error)
+}
+
+// Check compiles a flow against its tools and returns what is wrong; none means that it would run.
+type Check func(flow *flows.Flow, tools map[string]*flows.Tool) []flows.ErrorDetail
+
+// Options are the seams of a Service. Store and Check are required.
+type Options struct {
+	Store *store.DB
+	Check Check
+	// Stats may be nil; then there is no savings report.
+	Stats RunStats
+	// Estimate is the configured cost of one model call; zero takes DefaultEstimate.
+	Estimate EstimateProfile
+	// Solo turns solo mode on whatever the stored policy says.
+	Solo   bool
+	Logger *slog.Logger     // nil discards
+	Now    func() time.Time // nil: time.Now
+	NewID  func() string    // nil: 60 random bits in base32
+}
+
+// Service is the gate: the only way to change proposals, flows, tools, keys and the policy. It is safe for
+// concurrent use. Errors that callers may see are *flows.Error.
+type Service struct {
+	db       *store.DB
+	check    Check
+	stats    RunStats
+	estimate EstimateProfile
+	solo     bool
+	log      *slog.Logger
+	now      func() time.Time
+	newID    func() string
+
+	keysMu sync.RWMutex
+	keys   map[string]store.KeyRow // by prefix; only keys that exist
+}
+
+// New builds a Service over an open state store.
+func New(opts Options) *Service {
+	s := &Service{db: opts.Store, check: opts.Check, stats: opts.Stats, estimate: opts.Estimate, solo: opts.Solo,
+		log: opts.Logger, now: opts.Now, newID: opts.NewID, keys: map[string]store.KeyRow{}}
+	if s.estimate == (EstimateProfile{}) {
+		s.estimate = DefaultEstimate
+	}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	if s.now == nil {
+		s.now = time.Now
+	}
+	if s.newID == nil {
+		s.newID = randomID
+	}
+	return s
+}
+
+var idEncoding = base32.NewEncoding("abcdefghijkmnpqrstuvwxyz23456789").WithPadding(base32.NoPadding)
+
+// randomID is short enough to type; the store refuses a collision.
+func randomID() string {
+	var raw [8]byte
+	_, _ = rand.Read(raw[:]) // crypto/rand never fails
+	return idEncoding.EncodeToString(raw[:])[:12]
+}
+
+func tenantOf(a Actor) string {
+	if a.Tenant == "" {
+		return ingest.DefaultTenant
+	}
+	return a.Tenant
+}
+
+// change is one mutation in progress: the transaction, who makes it, and the rules in force.
+type change struct {
+	*store.Tx
+	s      *Service
+	actor  Actor
+	tenant string
+	policy Policy
+	at     time.Time
+}
+
+// update runs fn as one transaction of actor after Decide allowed the action.
+func (s *Service) update(ctx context.Context, actor Actor, action Action, fn func(*change) error) error {
+	return s.transact(ctx, actor, func(c *change) error {
+		if err := c.policy.Decide(actor, action, nil).Err(); err != nil {
+			return err
+		}
+		return fn(c)
+	})
+}
+
+// transact runs fn as one transaction; fn asks Decide itself, because the answer depends on what it reads.
+func (s *Service) transact(ctx context.Context, actor Actor, fn func(*change) error) error {
+	return visible(s.db.Update(ctx, func(tx *store.Tx) error {
+		policy, _, err := s.policyIn(&tx.Reader, tenantOf(actor))
+		if err != nil {
+			return err
+		}
+		return fn(&change{Tx: tx, s: s, actor: actor, tenant: tenantOf(actor), policy: policy, at: s.now().UTC()})
+	}))
+}
+
+// view runs fn on one snapshot when actor may read.
+func (s *Service) view(ctx context.Context, actor Actor, action Action, fn func(r *store.Reader, tenant string, policy Policy) error) error {
+	err := s.db.View(ctx, func(r *store.Reader) error {
+		policy, _, err := s.policyIn(r, tenantOf(actor))
+		if err != nil {
+			return err
+		}
+		if err := policy.Decide(actor, action, nil).Err(); err != nil {
+			return err
+		}
+		return fn(r, tenantOf(actor), policy)
+	})
+	return visible(err)
+}
+
+// visible gives the store's conditions their codes; errors that carry one already and internal ones pass.
+func visible(err error) error {
+	var fe *flows.Error
+	switch {
+	case err == nil || errors.As(err, &fe):
+		return err
+	case errors.Is(err, store.ErrStale):
+		return &flows.Error{Code: flows.CodeStale, Message: "this was changed meanwhile; read it again", Err: err}
+	case errors.Is(err, store.ErrCursor):
+		return &flows.Error{Code: flows.CodeInvalid, Message: "the cursor is not one that this list gave", Err: err}
+	case errors.Is(err, store.ErrFull):
+		return &flows.Error{Code: flows.CodeFull, Message: "the disk of the state store is full; free space and retry", Err: err}
+	}
+	return err
+}
+
+// notFound turns the store's ErrNotFound into an answer that names what is missing.
+func notFound(err error, format string, args ...any) error {
+	if errors.Is(err, store.ErrNotFound) {
+		return &flows.Error{Code: flows.CodeNotFound, Message: fmt.Sprintf(format, args...), Err: err}
+	}
+	return err
+}
+
+// audit appends an event of this change; detail is any JSON-able value or nil.
+func (c *change) audit(action, object string, detail any) error {
+	row := store.AuditRow{At: c.at, Actor: c.actor.Principal, Action: action, Object: object}
+	if detail != nil {
+		raw, err := json.Marshal(detail)
+		if err != nil {
+			return fmt.Errorf("audit detail: %w", err)
+		}
+		row.Detail = raw
+	}
+	return c.Audit(c.tenant, row)
+}
+
+// checkRevision compares an If-Match revision with the current one; 0 means that none was given.
+func checkRevision(what string, given, current int64) error {
+	if given != 0 && given != current {
+		return flows.NewError(flows.CodeStale, fmt.Sprintf("%s has revision %d, not %d; read it again", what, current, given))
+	}
+	return nil
+}
+
+const policySetting = "policy"
+
+func (s *Service) policyIn(r *store.Reader, tenant string) (Policy, int64, error) {
+	policy := DefaultPolicy()
+	raw, revision, err := r.Setting(tenant, policySetting)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+	case err != nil:
+		return Policy{}, 0, err
+	default:
+		if err := json.Unmarshal(raw, &policy); err != nil {
+			return Policy{}, 0, fmt.Errorf("stored policy: %w", err)
+		}
+	}
+	policy.Solo = policy.Solo || s.solo
+	return policy, revision, nil
+}
+
+// Policy returns the policy in force and the revision for SetPolicy, 0 while it is the default.
+func (s *Service) Policy(ctx context.Context, actor Actor) (policy Policy, revision int64, err error) {
+	err = s.view(ctx, actor, ActionRead, func(r *store.Reader, tenant string, _ Policy) error {
+		policy, revision, err = s.policyIn(r, tenant)
+		return err
+	})
+	return policy, revision, err
+}
+
+// SetPolicy replaces the policy. ifRevision must be the current revision (0 while there is none). Open
+// proposals are judged again by the new rules.
+func (s *Service) SetPolicy(ctx context.Context, actor Actor, policy Policy, ifRevision int64) error {
+	if err := policy.check(); err != nil {
+		return err
+	}
+	return s.update(ctx, actor, ActionAdmin, func(c *change) error {
+		raw, err := json.Marshal(policy)
+		if err != nil {
+			return fmt.Errorf("encode policy: %w", err)
+		}
+		if err := c.PutSetting(c.tenant, policySetting, raw, ifRevision); err != nil {
+			return err
+		}
+		if err := c.audit("policy.set", "policy", policy); err != nil {
+			return err
+		}
+		c.policy = policy
+		c.policy.Solo = policy.Solo || s.solo
+		return c.rejudge(nil)
+	})
+}
+
+// Audit lists events after a sequence number, oldest first; limit 0 means 50, at most 500.
+func (s *Service) Audit(ctx context.Context, actor Actor, after int64, limit int) (events []AuditEvent, err error) {
+	err = s.view(ctx, actor, ActionAdmin, func(r *store.Reader, tenant string, _ Policy) error {
+		rows, err := r.AuditEvents(tenant, after, limit)
+		for _, row := range rows {
+			events = append(events, AuditEvent(row))
+		}
+		return err
+	})
+	return events, err
+}
+
+// VerifyAudit checks the whole hash chain and returns its length. A broken chain is a CodeConflict that names
+// the first event that is not as it was written.
+func (s *Service) VerifyAudit(ctx context.Context, actor Actor) (n int64, err error) {
+	err = s.view(ctx, actor, ActionAdmin, func(r *store.Reader, tenant string, _ Policy) error {
+		n, err = r.VerifyAudit(tenant)
+		if errors.Is(err, store.ErrChain) {
+			return &flows.Error{Code: flows.CodeConflict, Message: err.Error(), Err: err}
+		}
+		return err
+	})
+	return n, err
+}
+
+// Ping answers nil when the state store reads.
+func (s *Service) Ping(ctx context.Context) error { return s.db.Ping(ctx) }

@@ -1,0 +1,251 @@
+package governance
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"pave/flows"
+	"pave/flows/schema"
+	"pave/governance/store"
+)
+
+// ToolChange says what ApplyTools did with one tool.
+type ToolChange struct {
+	Name          string
+	Change        string // created, updated, unchanged
+	SchemaChanged bool
+	Revision      int64
+}
+
+// ApplyReport is the outcome of ApplyTools. NeedsReview lists the flow versions ("name@version") that a changed
+// schema took out of service.
+type ApplyReport struct {
+	Tools       []ToolChange
+	NeedsReview []string
+}
+
+// ApplyTools declares tools: new ones are created, changed ones get a new version, equal ones stay. A schema
+// that is not the one a flow version was approved with sends that version to needs_review. All or nothing.
+func (s *Service) ApplyTools(ctx context.Context, actor Actor, tools []*flows.Tool) (ApplyReport, error) {
+	return s.applyTools(ctx, actor, tools, 0)
+}
+
+// ApplyTool declares one tool; ifRevision is the revision that the caller read, 0 when none was given.
+func (s *Service) ApplyTool(ctx context.Context, actor Actor, tool *flows.Tool, ifRevision int64) (ApplyReport, error) {
+	return s.applyTools(ctx, actor, []*flows.Tool{tool}, ifRevision)
+}
+
+func (s *Service) applyTools(ctx context.Context, actor Actor, tools []*flows.Tool, ifRevision int64) (ApplyReport, error) {
+	if err := checkTools(tools); err != nil {
+		return ApplyReport{}, err
+	}
+	var report ApplyReport
+	err := s.update(ctx, actor, ActionAdmin, func(c *change) error {
+		report = ApplyReport{}
+		var touched []string
+		for _, tool := range tools {
+			done, err := c.putTool(tool, false, ifRevision)
+			if err != nil {
+				return err
+			}
+			report.Tools = append(report.Tools, done)
+			if done.Change == "unchanged" {
+				continue
+			}
+			touched = append(touched, done.Name)
+			if err := c.audit("tool.apply", "tool/"+done.Name, map[string]any{"change": done.Change,
+				"schema_changed": done.SchemaChanged, "revision": done.Revision}); err != nil {
+				return err
+			}
+			gone, err := c.driftOf(tool)
+			if err != nil {
+				return err
+			}
+			report.NeedsReview = append(report.NeedsReview, gone...)
+		}
+		if touched == nil {
+			return nil
+		}
+		return c.rejudge(touched)
+	})
+	return report, err
+}
+
+// putTool stores a definition when it differs from the current one.
+func (c *change) putTool(tool *flows.Tool, inferred bool, ifRevision int64) (ToolChange, error) {
+	body, err := json.Marshal(tool)
+	if err != nil {
+		return ToolChange{}, fmt.Errorf("encode tool %s: %w", tool.Name, err)
+	}
+	row := store.ToolRow{Name: tool.Name, Inferred: inferred, SchemaHash: flows.SchemaHash(tool), DefinitionDigest: flows.DefinitionDigest(tool),
+		UpdatedBy: c.actor.Principal, UpdatedAt: c.at, Body: body}
+	done := ToolChange{Name: tool.Name, Change: "created"}
+	old, err := c.Tool(c.tenant, tool.Name, inferred)
+	switch {
+	case err == nil:
+		done.Change, done.SchemaChanged = "updated", old.SchemaHash != row.SchemaHash
+		if bytes.Equal(old.Body, body) {
+			done.Change = "unchanged"
+		}
+	case !errors.Is(err, store.ErrNotFound):
+		return done, err
+	}
+	if err := checkRevision("tool "+tool.Name, ifRevision, old.Revision); err != nil {
+		return done, err
+	}
+	if done.Revision = old.Revision; done.Change == "unchanged" {
+		return done, nil
+	}
+	row.Revision = old.Revision + 1
+	done.Revision = row.Revision
+	return done, c.PutTool(c.tenant, row)
+}
+
+// driftOf takes the active flow versions that pin another schema of the tool out of service.
+func (c *change) driftOf(tool *flows.Tool) ([]string, error) {
+	pins, err := c.PinsOn(c.tenant, tool.Name)
+	if err != nil {
+		return nil, err
+	}
+	hash := flows.SchemaHash(tool)
+	var gone []string
+	for _, pin := range pins {
+		if pin.SchemaHash == hash {
+			continue
+		}
+		row, err := c.FlowVersion(c.tenant, pin.Flow, pin.Version)
+		if err != nil {
+			return nil, err
+		}
+		if row.Status != string(flows.StatusActive) {
+			continue
+		}
+		v, err := flowVersion(row)
+		if err != nil {
+			return nil, err
+		}
+		if err := c.setStatus(v, flows.StatusNeedsReview, nil, "flow.drift",
+			map[string]any{"tool": tool.Name, "pinned": pin.SchemaHash, "now": hash}); err != nil {
+			return nil, err
+		}
+		gone = append(gone, pin.Flow+"@"+pin.Version)
+	}
+	return gone, nil
+}
+
+// RecordInferred keeps tool definitions that were inferred from observed values. They inform schemas and
+// reviews, never overwrite a declared tool and never run.
+func (s *Service) RecordInferred(ctx context.Context, actor Actor, tools []*flows.Tool) error {
+	if err := checkTools(tools); err != nil {
+		return err
+	}
+	return s.update(ctx, actor, ActionPropose, func(c *change) error {
+		var changed []string
+		for _, tool := range tools {
+			done, err := c.putTool(tool, true, 0)
+			if err != nil {
+				return err
+			}
+			if done.Change != "unchanged" {
+				changed = append(changed, tool.Name)
+			}
+		}
+		if changed == nil {
+			return nil
+		}
+		return c.audit("tool.infer", "tools", map[string]any{"tools": changed})
+	})
+}
+
+// checkTools refuses names, schemas and repetitions that could not be kept.
+func checkTools(tools []*flows.Tool) error {
+	var details []flows.ErrorDetail
+	seen := map[string]bool{}
+	for i, tool := range tools {
+		at := func(field, code, detail string) {
+			details = append(details, flows.ErrorDetail{Pointer: fmt.Sprintf("/%d/%s", i, field), Code: code, Detail: detail})
+		}
+		if !validToolName(tool.Name) {
+			at("name", "invalid", fmt.Sprintf("tool name %q: use 1 to 128 of A-Z a-z 0-9 _ . -", tool.Name))
+		} else if seen[tool.Name] {
+			at("name", "duplicate", "tool "+tool.Name+" is declared twice")
+		}
+		seen[tool.Name] = true
+		if _, err := schema.Compile(tool.InputSchema); tool.InputSchema != nil && err != nil {
+			at("input_schema", "invalid", tool.Name+": "+err.Error())
+		}
+		if _, err := schema.Compile(tool.OutputSchema); tool.OutputSchema != nil && err != nil {
+			at("output_schema", "invalid", tool.Name+": "+err.Error())
+		}
+	}
+	if len(details) == 0 {
+		return nil
+	}
+	return flows.NewError(flows.CodeInvalid, details[0].Detail, details...)
+}
+
+func validToolName(name string) bool {
+	if name == "" || len(name) > 128 {
+		return false
+	}
+	return !slices.ContainsFunc([]byte(name), func(b byte) bool {
+		letter := b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' || b >= '0' && b <= '9'
+		return !letter && b != '_' && b != '.' && b != '-'
+	})
+}
+
+// Tools lists the current definitions by name: the declared one, else the inferred one (see Tool.Origin).
+func (s *Service) Tools(ctx context.Context, actor Actor) (out []ToolVersion, err error) {
+	err = s.view(ctx, actor, ActionRead, func(r *store.Reader, tenant string, _ Policy) error {
+		set, err := toolsIn(r, tenant)
+		for _, t := range set {
+			out = append(out, t)
+		}
+		return err
+	})
+	slices.SortFunc(out, func(a, b ToolVersion) int { return strings.Compare(a.Tool.Name, b.Tool.Name) })
+	return out, err
+}
+
+// Tool reads the current definition of one tool, declared before inferred.
+func (s *Service) Tool(ctx context.Context, actor Actor, name string) (v *ToolVersion, err error) {
+	err = s.view(ctx, actor, ActionRead, func(r *store.Reader, tenant string, _ Policy) error {
+		row, err := r.Tool(tenant, name, false)
+		if errors.Is(err, store.ErrNotFound) {
+			row, err = r.Tool(tenant, name, true)
+		}
+		if err != nil {
+			return notFound(err, "there is no tool %q", name)
+		}
+		v, err = toolVersion(row)
+		return err
+	})
+	return v, err
+}
+
+// ToolVersions lists every definition that a declared tool has had, newest first.
+func (s *Service) ToolVersions(ctx context.Context, actor Actor, name string) (out []ToolVersion, err error) {
+	err = s.view(ctx, actor, ActionRead, func(r *store.Reader, tenant string, _ Policy) error {
+		rows, err := r.ToolVersions(tenant, name)
+		if err != nil {
+			return err
+		}
+		if len(rows) == 0 {
+			return notFound(store.ErrNotFound, "there is no declared tool %q", name)
+		}
+		for _, row := range rows {
+			v, err := toolVersion(row)
+			if err != nil {
+				return err
+			}
+			out = append(out, *v)
+		}
+		return nil
+	})
+	return out, err
+}
