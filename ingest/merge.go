@@ -1,0 +1,403 @@
+package ingest
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"pave/flows/value"
+)
+
+// mergeUsers drops copies of user messages.
+func mergeUsers(items []*item) []*item {
+	return dropCopies(items, KindUserMessage, func(kept, copy *item) {})
+}
+
+// mergeLLM drops copies of model calls, and model calls inside a model call (a framework's span around a client's
+// span), whose figures complete the outer one's.
+func mergeLLM(items []*item, tree *spanTree) []*item {
+	items = dropCopies(items, KindLLMCall, completeLLM)
+	outer := make(map[int]*item)
+	var inner []*item
+	for _, it := range items {
+		if it.e.Kind == KindLLMCall {
+			outer[it.index] = it
+		}
+	}
+	above := func(it *item) *item {
+		return outer[tree.find(tree.parent(it.index), func(e *Event) bool { return e.Kind == KindLLMCall })]
+	}
+	items = slices.DeleteFunc(items, func(it *item) bool {
+		if it.e.Kind != KindLLMCall || above(it) == nil {
+			return false
+		}
+		inner = append(inner, it)
+		return true
+	})
+	slices.SortStableFunc(inner, compareTime)
+	for _, it := range inner {
+		completeLLM(above(it), it)
+	}
+	return items
+}
+
+// completeLLM fills what the kept model call does not know from a copy.
+func completeLLM(kept, copied *item) {
+	l, c := *kept.e.LLM, copied.e.LLM
+	for _, n := range [...]struct{ kept, copied *int64 }{
+		{&l.InputTokens, &c.InputTokens}, {&l.OutputTokens, &c.OutputTokens}, {&l.CachedTokens, &c.CachedTokens},
+	} {
+		if *n.kept < 0 {
+			*n.kept = *n.copied
+		}
+	}
+	if !l.HasCost {
+		l.CostUSD, l.HasCost = c.CostUSD, c.HasCost
+	}
+	l.Model = cmp.Or(l.Model, c.Model)
+	kept.e.LLM = &l
+	if kept.callIDs == nil {
+		kept.callIDs = copied.callIDs
+	}
+}
+
+// dropCopies keeps the first item of each identity of one kind.
+func dropCopies(items []*item, kind Kind, complete func(kept, copied *item)) []*item {
+	seen := make(map[string]*item)
+	return slices.DeleteFunc(items, func(it *item) bool {
+		if it.e.Kind != kind || it.e.Identity == "" {
+			return false
+		}
+		if kept := seen[it.e.Identity]; kept != nil {
+			complete(kept, it)
+			return true
+		}
+		seen[it.e.Identity] = it
+		return false
+	})
+}
+
+// mergeCalls keeps one copy of each tool call: the richest (has a result, has arguments, neither), among equally rich
+// ones the first received, completed with what only the others have. Copies of one call are
+//
+//   - events of one identity (trace and span id; session, call id, tool and turn);
+//   - a span of an MCP client or server and the call of the same tool around it;
+//   - events of one call id and tool: of different sources in any turn, of one source in the same turn, or, where a
+//     turn is not known, with equal arguments. Call ids repeat over turns, so the k-th use of an id in one source is
+//     the k-th use in the other.
+//
+// Calls that were only seen in messages are dropped when executed ones are there. Conflicts counts the different
+// copies that say something else than the kept one.
+func mergeCalls(items []*item, tree *spanTree) (kept []*item, conflicts int) {
+	var calls, rest []*item
+	executed := false
+	for _, it := range items {
+		if it.e.Call == nil {
+			rest = append(rest, it)
+			continue
+		}
+		calls = append(calls, it)
+		executed = executed || it.e.Call.Status != StatusRequested
+	}
+	m := merger{calls: calls, leader: make([]int, len(calls))}
+	for i := range m.leader {
+		m.leader[i] = i
+	}
+	m.byIdentity()
+	m.byTwin(tree)
+	m.byCallID(provisionalTurns(calls, rest))
+	groups := make(map[int][]*item)
+	for i, it := range calls {
+		groups[m.find(i)] = append(groups[m.find(i)], it)
+	}
+	for i := range calls {
+		group := groups[i]
+		if group == nil {
+			continue // not a leader
+		}
+		it, n := collapse(group)
+		conflicts += n
+		if !executed || it.e.Call.Status != StatusRequested {
+			rest = append(rest, it)
+		}
+	}
+	return rest, conflicts
+}
+
+// merger is a union-find over calls; a leader is the smallest index of its group.
+type merger struct {
+	calls  []*item
+	leader []int
+}
+
+func (m *merger) find(i int) int {
+	for m.leader[i] != i {
+		m.leader[i] = m.leader[m.leader[i]]
+		i = m.leader[i]
+	}
+	return i
+}
+
+func (m *merger) join(a, b int) {
+	a, b = m.find(a), m.find(b)
+	m.leader[max(a, b)] = min(a, b)
+}
+
+func (m *merger) byIdentity() {
+	first := make(map[string]int)
+	for i, it := range m.calls {
+		if it.e.Identity == "" {
+			continue
+		}
+		if j, ok := first[it.e.Identity]; ok {
+			m.join(i, j)
+		} else {
+			first[it.e.Identity] = i
+		}
+	}
+}
+
+// SourceMCP is the prefix of the Source of spans of MCP clients and servers: they stand for the call of the same tool
+// around them, if there is one.
+const SourceMCP = "otlp/mcp"
+
+// byTwin joins MCP spans with the call around them.
+func (m *merger) byTwin(tree *spanTree) {
+	at := make(map[string]int, len(m.calls))
+	for i, it := range m.calls {
+		at[it.e.Identity] = i
+	}
+	for i, it := range m.calls {
+		if !strings.HasPrefix(it.e.Source, SourceMCP) {
+			continue
+		}
+		above := tree.find(tree.parent(it.index), func(e *Event) bool { return e.Kind == KindToolCall })
+		if above < 0 || !sameTool(tree.events[above].Call.Tool, it.e.Call.Tool) {
+			continue
+		}
+		if j, ok := at[tree.events[above].Identity]; ok {
+			it.inner = true
+			m.join(i, j)
+		}
+	}
+}
+
+// sameTool compares a name that an agent uses with the name that an MCP server uses: mcp__server__tool, server.tool.
+func sameTool(outer, inner string) bool {
+	return outer == inner || strings.HasSuffix(outer, "__"+inner) || strings.HasSuffix(outer, "."+inner)
+}
+
+// provisionalTurns numbers the turn of each call before copies are collapsed: the explicit one, else the number of
+// model calls of the run that started before it; -1 where that is not known.
+func provisionalTurns(calls, rest []*item) []int32 {
+	starts := make(map[string][]time.Time)
+	for _, it := range rest {
+		if it.e.Kind == KindLLMCall && !it.e.Start.IsZero() && !it.aggregate() {
+			starts[it.run] = append(starts[it.run], it.e.Start)
+		}
+	}
+	for _, s := range starts {
+		slices.SortFunc(s, time.Time.Compare)
+	}
+	turns := make([]int32, len(calls))
+	for i, it := range calls {
+		models := starts[it.run]
+		switch {
+		case it.e.HasTurn:
+			turns[i] = it.e.Turn
+		case len(models) == 0 || it.e.Start.IsZero():
+			turns[i] = -1
+		default:
+			after, _ := slices.BinarySearchFunc(models, it.e.Start, func(m, start time.Time) int {
+				if m.After(start) {
+					return 1
+				}
+				return -1
+			})
+			turns[i] = int32(after)
+		}
+	}
+	return turns
+}
+
+// byCallID joins events of one call id and tool.
+func (m *merger) byCallID(turns []int32) {
+	type key struct{ id, tool string }
+	uses := make(map[key][]int)
+	for i, it := range m.calls {
+		if it.e.Call.CallID != "" {
+			k := key{it.e.Call.CallID, it.e.Call.Tool}
+			uses[k] = append(uses[k], i)
+		}
+	}
+	for _, of := range uses {
+		if len(of) == 1 {
+			continue
+		}
+		slices.SortStableFunc(of, func(a, b int) int {
+			return cmp.Or(compareTime(m.calls[a], m.calls[b]), cmp.Compare(turns[a], turns[b]))
+		})
+		bySource := make(map[string][]int) // source -> first event of each use, in order
+		var uses []int                     // first event of the k-th use, in any source
+		for _, i := range of {
+			source := m.calls[i].e.Source
+			if j := m.sameUse(bySource[source], i, turns); j >= 0 {
+				m.join(i, j)
+				continue
+			}
+			k := len(bySource[source])
+			bySource[source] = append(bySource[source], i)
+			if k < len(uses) {
+				m.join(i, uses[k])
+			} else {
+				uses = append(uses, i)
+			}
+		}
+	}
+}
+
+// compareTime orders by start; spans that start together by what does not depend on arrival.
+func compareTime(a, b *item) int {
+	return cmp.Or(a.e.Start.Compare(b.e.Start), strings.Compare(a.e.Source, b.e.Source),
+		strings.Compare(a.e.TraceID, b.e.TraceID), strings.Compare(a.e.SpanID, b.e.SpanID))
+}
+
+// sameUse finds among events of one source and call id the one that i is a copy of, -1 for none.
+func (m *merger) sameUse(uses []int, i int, turns []int32) int {
+	for _, j := range uses {
+		if m.find(i) == m.find(j) {
+			return j
+		}
+		if turns[i] >= 0 && turns[j] >= 0 {
+			if turns[i] == turns[j] {
+				return j
+			}
+			continue
+		}
+		if sameUnplaced(&m.calls[i].e, &m.calls[j].e) {
+			return j
+		}
+	}
+	return -1
+}
+
+// sameUnplaced compares two events of one source, call id and tool where a turn is not known. Two spans are two calls
+// unless both show the same arguments; other records are one unless they show a difference.
+func sameUnplaced(a, b *Event) bool {
+	if a.HasSeq && b.HasSeq && a.Seq != b.Seq {
+		return false
+	}
+	if a.Call.Args != nil && b.Call.Args != nil {
+		return sameJSON(a.Call.Args, b.Call.Args)
+	}
+	return a.SpanID == "" || b.SpanID == ""
+}
+
+// collapse makes one call of its copies, which are in arrival order.
+func collapse(group []*item) (kept *item, conflicts int) {
+	slices.SortStableFunc(group, func(a, b *item) int {
+		return cmp.Or(cmp.Compare(richness(b.e.Call), richness(a.e.Call)), a.e.Received.Compare(b.e.Received), compareTime(a, b))
+	})
+	kept = group[0]
+	for _, it := range group {
+		kept.identities = append(kept.identities, it.e.Identity)
+	}
+	if len(group) == 1 {
+		return kept, 0
+	}
+	var against []*item
+	for _, it := range group[1:] {
+		counted := func(other *item) bool { return other.e.Identity == it.e.Identity && sameContent(&other.e, &it.e) }
+		if contradicts(&kept.e, &it.e) && !slices.ContainsFunc(against, counted) {
+			against = append(against, it)
+		}
+	}
+	conflicts = len(against)
+	call := *kept.e.Call
+	kept.e.Call = &call
+	for _, it := range group[1:] {
+		complete(kept, it)
+	}
+	return kept, conflicts
+}
+
+// richness ranks copies: executed before requested, then by what they carry.
+func richness(c *ToolCall) int {
+	switch {
+	case c.Status == StatusRequested:
+		return -1
+	case c.Result != nil:
+		return 2
+	case c.Args != nil:
+		return 1
+	}
+	return 0
+}
+
+// contradicts reports whether a copy says something else than the kept one. Copies of one identity are the same
+// sender's and must be equal; others may know less.
+func contradicts(kept, copied *Event) bool {
+	a, b := kept.Call, copied.Call
+	if kept.Identity == copied.Identity && kept.Identity != "" {
+		return !sameContent(kept, copied)
+	}
+	known := func(s Status) bool { return s == StatusOK || s == StatusError }
+	return a.Args != nil && b.Args != nil && !sameJSON(a.Args, b.Args) ||
+		a.Result != nil && b.Result != nil && !sameJSON(a.Result, b.Result) ||
+		known(a.Status) && known(b.Status) && a.Status != b.Status
+}
+
+func sameContent(x, y *Event) bool {
+	a, b := x.Call, y.Call
+	return a.Status == b.Status && a.Error == b.Error && sameJSON(a.Args, b.Args) && sameJSON(a.Result, b.Result)
+}
+
+// complete fills what the kept copy lacks. Of an MCP span and the call around it, the caller's clock counts.
+func complete(kept, copied *item) {
+	k, c := &kept.e, &copied.e
+	if k.Call.Args == nil {
+		k.Call.Args = c.Call.Args
+	}
+	if k.Call.Result == nil {
+		k.Call.Result = c.Call.Result
+	}
+	k.Call.CallID, k.Call.Error = cmp.Or(k.Call.CallID, c.Call.CallID), cmp.Or(k.Call.Error, c.Call.Error)
+	if k.Call.Status == StatusUnknown || k.Call.Status == StatusRequested {
+		k.Call.Status = c.Call.Status
+	}
+	k.Call.Truncated = k.Call.Truncated || c.Call.Truncated
+	if !k.HasTurn {
+		k.Turn, k.HasTurn = c.Turn, c.HasTurn
+	}
+	if kept.inner && !copied.inner {
+		k.Start, k.Duration, k.TraceID, k.SpanID, k.Source = c.Start, c.Duration, c.TraceID, c.SpanID, c.Source
+		k.Call.Tool, k.Identity = c.Call.Tool, c.Identity
+		kept.span, kept.run, kept.agent, kept.inner = copied.span, copied.run, copied.agent, false
+	}
+	if k.Start.IsZero() {
+		k.Start = c.Start
+	}
+	if k.Duration == 0 {
+		k.Duration = c.Duration
+	}
+	kept.run, kept.agent = cmp.Or(kept.run, copied.run), cmp.Or(kept.agent, copied.agent)
+	if !k.HasSeq && k.Source == c.Source {
+		k.Seq, k.HasSeq = c.Seq, c.HasSeq
+	}
+}
+
+// sameJSON compares two payloads by value: key order, white space and the form of numbers do not count.
+func sameJSON(a, b json.RawMessage) bool {
+	if (a == nil) != (b == nil) {
+		return false
+	}
+	if bytes.Equal(a, b) {
+		return true
+	}
+	x, errA := value.Decode(a)
+	y, errB := value.Decode(b)
+	return errA == nil && errB == nil && value.Equal(x, y)
+}

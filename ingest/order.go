@@ -1,0 +1,222 @@
+package ingest
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// sortRun puts a run's items in the order in which they happened.
+func sortRun(items []*item) {
+	setPositions(items)
+	byTurn, timed := true, true
+	for _, it := range items {
+		if !it.aggregate() && !it.e.HasTurn {
+			byTurn = false
+		}
+		if it.e.Start.IsZero() && !it.aggregate() {
+			timed = false
+		}
+	}
+	if !timed && !byTurn {
+		carryTimes(items)
+	}
+	slices.SortStableFunc(items, func(a, b *item) int {
+		if c := cmp.Compare(b2i(!a.aggregate()), b2i(!b.aggregate())); c != 0 {
+			return c // totals of the run have no place; they come first
+		}
+		if byTurn {
+			if c := cmp.Or(cmp.Compare(a.e.Turn, b.e.Turn), cmp.Compare(a.rank(), b.rank())); c != 0 {
+				return c
+			}
+		}
+		if !timed && byTurn {
+			return cmp.Compare(a.index, b.index)
+		}
+		if c := a.when.Compare(b.when); c != 0 {
+			return c
+		}
+		if !timed {
+			return cmp.Compare(a.index, b.index)
+		}
+		return cmp.Or(cmp.Compare(a.rank(), b.rank()), cmp.Compare(a.position, b.position), a.end().Compare(b.end()),
+			strings.Compare(a.e.TraceID, b.e.TraceID), strings.Compare(a.e.SpanID, b.e.SpanID), cmp.Compare(a.index, b.index))
+	})
+	applySeq(items)
+}
+
+func b2i(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// carryTimes gives items without a time that of the item that arrived before them.
+func carryTimes(items []*item) {
+	slices.SortStableFunc(items, func(a, b *item) int { return cmp.Compare(a.index, b.index) })
+	var last time.Time
+	for _, it := range items {
+		if it.e.Start.IsZero() {
+			it.when = last
+		}
+		last = it.when
+	}
+}
+
+// unasked is the position of a call that no recorded model call asked for: behind those that one asked for.
+const unasked = 1 << 30
+
+// setPositions notes for each call its place among the calls that the model call before it asked for, and the time.
+func setPositions(items []*item) {
+	type request struct {
+		start    time.Time
+		position int
+	}
+	requests := make(map[string][]request)
+	for _, it := range items {
+		it.when = it.e.Start
+		for i, id := range it.callIDs {
+			requests[id] = append(requests[id], request{it.e.Start, i})
+		}
+	}
+	for _, it := range items {
+		if it.e.Call == nil {
+			continue
+		}
+		it.position = unasked
+		var latest time.Time
+		for _, r := range requests[it.e.Call.CallID] {
+			if r.start.After(it.e.Start) || r.start.Before(latest) || r.start.Equal(latest) && r.position > it.position {
+				continue
+			}
+			latest, it.position = r.start, r.position
+		}
+	}
+}
+
+// applySeq puts the calls of one source that have a seq into the order of their seq, in the places they hold: seq is
+// stronger than time within one source and says nothing of others.
+func applySeq(items []*item) {
+	places := make(map[string][]int)
+	for i, it := range items {
+		if it.e.Call != nil && it.e.HasSeq {
+			places[it.e.Source] = append(places[it.e.Source], i)
+		}
+	}
+	for _, at := range places {
+		calls := make([]*item, len(at))
+		for i, place := range at {
+			calls[i] = items[place]
+		}
+		slices.SortStableFunc(calls, func(a, b *item) int { return cmp.Compare(a.e.Seq, b.e.Seq) })
+		for i, place := range at {
+			items[place] = calls[i]
+		}
+	}
+}
+
+// assignTurns numbers the assistant turns of an ordered run. Where every call carries its turn, those count. Else the
+// model calls are counted: a call belongs to the model call before it. A call that this model call did not ask for, or
+// one before any, was asked for by one that was not recorded: it is a turn of its own, together with calls that surely
+// ran at the same time.
+func assignTurns(items []*item) {
+	explicit := true
+	for _, it := range items {
+		if it.e.Call != nil && !it.e.HasTurn {
+			explicit = false
+		}
+	}
+	if explicit {
+		explicitTurns(items)
+		return
+	}
+	var c turnCounter
+	for _, it := range items {
+		switch {
+		case it.e.LLM != nil:
+			c.llm(it)
+		case it.e.Call != nil:
+			c.call(it)
+		}
+	}
+}
+
+// explicitTurns copies turns; a model call without one made the next call's turn, when no other did.
+func explicitTurns(items []*item) {
+	taken := make(map[int32]bool)
+	for _, it := range items {
+		if it.turn = it.e.Turn; it.e.LLM != nil && it.e.HasTurn {
+			taken[it.turn] = true
+		}
+	}
+	next := int32(-1)
+	for _, it := range slices.Backward(items) {
+		switch {
+		case it.e.Call != nil:
+			next = it.turn
+		case it.e.LLM != nil && !it.e.HasTurn:
+			if it.turn = -1; !it.aggregate() && next >= 0 && !taken[next] {
+				it.turn, taken[next] = next, true
+			}
+		}
+	}
+}
+
+// turnCounter derives turns from model calls and times.
+type turnCounter struct {
+	turn  int32
+	model bool            // a model call made the current turn
+	asked map[string]bool // calls it asked for; nil when that is not known
+	// from and until are the earliest start and the latest end of the current turn's calls.
+	from, until time.Time
+}
+
+func (c *turnCounter) llm(it *item) {
+	if it.aggregate() {
+		it.turn = -1
+		return
+	}
+	c.turn++
+	c.model, c.asked, c.from, c.until = true, nil, time.Time{}, time.Time{}
+	if len(it.callIDs) > 0 {
+		c.asked = make(map[string]bool, len(it.callIDs))
+		for _, id := range it.callIDs {
+			c.asked[id] = true
+		}
+	}
+	it.turn = c.turn
+}
+
+func (c *turnCounter) call(it *item) {
+	id := it.e.Call.CallID
+	foreign := c.asked != nil && id != "" && !c.asked[id]
+	if (!c.model || foreign) && !c.overlaps(it) {
+		c.turn++
+		c.model, c.from, c.until = false, time.Time{}, time.Time{}
+		if foreign {
+			c.asked = nil
+		}
+	}
+	it.turn = c.turn
+	if it.e.Start.IsZero() {
+		return
+	}
+	if end := it.end(); end.After(c.until) {
+		c.until = end
+	}
+	if c.from.IsZero() || it.e.Start.Before(c.from) {
+		c.from = it.e.Start
+	}
+}
+
+// overlaps reports whether the call surely ran while calls of the turn did. Clocks cut to milliseconds may be almost
+// one behind.
+func (c *turnCounter) overlaps(it *item) bool {
+	latest := it.e.Start
+	if latest.Nanosecond()%int(time.Millisecond) == 0 {
+		latest = latest.Add(time.Millisecond - 1)
+	}
+	return !it.e.Start.IsZero() && latest.Before(c.until) && it.end().After(c.from)
+}
