@@ -118,6 +118,26 @@ func toolsIn(r *store.Reader, tenant string) (toolset, error) {
 	return set, nil
 }
 
+// declaredIn reads the declared ones of the named tools.
+func declaredIn(r *store.Reader, tenant string, names []string) (toolset, error) {
+	set := make(toolset, len(names))
+	for _, name := range names {
+		row, err := r.Tool(tenant, name, false)
+		if errors.Is(err, store.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		t, err := toolVersion(row)
+		if err != nil {
+			return nil, err
+		}
+		set[name] = *t
+	}
+	return set, nil
+}
+
 func toolVersion(row store.ToolRow) (*ToolVersion, error) {
 	var tool flows.Tool
 	if err := decode(row.Body, &tool); err != nil {

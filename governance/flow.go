@@ -181,7 +181,8 @@ func (s *Service) Admit(ctx context.Context, actor Actor, name, version string) 
 		if err != nil {
 			return err
 		}
-		tools, err := toolsIn(r, tenant)
+		names := ToolNames(v.Flow)
+		tools, err := declaredIn(r, tenant, names)
 		if err != nil {
 			return err
 		}
@@ -192,7 +193,7 @@ func (s *Service) Admit(ctx context.Context, actor Actor, name, version string) 
 		if len(now.unbound) > 0 {
 			return unboundError(now.unbound)
 		}
-		key, err := admissionKey(row, ToolNames(v.Flow), tools)
+		key, err := admissionKey(row, names, tools)
 		a = &Admission{Version: *v, Tools: now.tools, Key: key}
 		return err
 	})

@@ -64,9 +64,10 @@ func (r *Reader) Runs(tenant string, q RunQuery) (Page[RunRow], error) {
 	return readPage(r, pq, func(s scanner, key *float64, id *string) (RunRow, error) { return scanRun(s, key, id) })
 }
 
-// UnexportedRuns lists runs in any state that the event store does not have, oldest first, at most limit.
-func (r *Reader) UnexportedRuns(tenant string, limit int) ([]RunRow, error) {
-	return r.runs(`exported = 0 ORDER BY started_at, id LIMIT ?`, tenant, limit)
+// UnexportedRuns lists runs that are not marked as being in the event store, those in the live state apart, oldest
+// first, at most limit.
+func (r *Reader) UnexportedRuns(tenant, live string, limit int) ([]RunRow, error) {
+	return r.runs(`exported = 0 AND state <> ? ORDER BY started_at, id LIMIT ?`, tenant, live, limit)
 }
 
 // RunsInState lists every run in a state, oldest first.

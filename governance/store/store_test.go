@@ -309,7 +309,7 @@ func TestRunsExportQueueAndEstimates(t *testing.T) {
 	})
 	require.ErrorIs(t, db.Update(context.Background(), func(tx *Tx) error { return tx.FinishRun("t", RunRow{ID: "none", Body: []byte(`{}`)}) }), ErrNotFound)
 	view(t, db, func(r *Reader) error {
-		pending, err := r.UnexportedRuns("t", 10)
+		pending, err := r.UnexportedRuns("t", "running", 10)
 		require.NoError(t, err)
 		require.Len(t, pending, 3)
 		require.Equal(t, "1", pending[0].ID)

@@ -1,0 +1,140 @@
+// Package runs is the run service: it admits a run of an approved flow, executes it with the deterministic engine,
+// and keeps what happened. A run is written before it starts and when it ends, so that a crash leaves a run that
+// says it was interrupted; finished runs are copied to the event store for reports, and every call of a tool is
+// recorded there as a tool call of a flow.
+package runs
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"pave/executor"
+	"pave/governance"
+	"pave/governance/store"
+	eventstore "pave/ingest/store"
+)
+
+// States of a run beside the statuses of package executor.
+const (
+	StateRunning     = "running"
+	StateInterrupted = "interrupted" // the process ended under it
+)
+
+// Run is one flow run. Result is what happened: complete when Service.Run returns it, redacted when it is read
+// back, nil while the run goes on, in lists, and when it was interrupted.
+type Run struct {
+	ID      string
+	Flow    string
+	Version string
+	State   string // StateRunning, StateInterrupted or a status of the result
+	Caller  string // principal
+	DryRun  bool
+	Started time.Time
+	Ended   time.Time // zero while it runs
+	Result  *executor.RunResult
+	Avoided Avoided
+	// Replayed is set when an idempotency key gave an earlier run.
+	Replayed bool
+}
+
+// Avoided is what the run saved by the averages of the stretches that its flow replaces; zero for dry runs and
+// for runs that saved nothing.
+type Avoided struct {
+	LLMCalls float64
+	Tokens   float64
+	CostUSD  float64
+	Latency  time.Duration
+}
+
+// body is the part of a run that is kept as JSON.
+type body struct {
+	Result  json.RawMessage `json:",omitempty"` // redacted
+	Avoided Avoided
+}
+
+func fromRow(row store.RunRow, withResult bool) (*Run, error) {
+	run := &Run{ID: row.ID, Flow: row.Flow, Version: row.Version, State: row.State, Caller: row.Caller, DryRun: row.DryRun,
+		Started: row.Started, Ended: row.Ended}
+	var b body
+	if err := json.Unmarshal(row.Body, &b); err != nil {
+		return nil, fmt.Errorf("stored run %s: %w", row.ID, err)
+	}
+	run.Avoided = b.Avoided
+	if !withResult || b.Result == nil {
+		return run, nil
+	}
+	d := json.NewDecoder(bytes.NewReader(b.Result))
+	d.UseNumber()
+	run.Result = new(executor.RunResult)
+	if err := d.Decode(run.Result); err != nil {
+		return nil, fmt.Errorf("stored run %s: %w", row.ID, err)
+	}
+	return run, nil
+}
+
+// finished counts the steps that succeeded without being skipped.
+func finished(result *executor.RunResult) int {
+	n := 0
+	for i := range result.ExecutionLog {
+		if rec := &result.ExecutionLog[i]; rec.Success && !rec.Skipped {
+			n++
+		}
+	}
+	return n
+}
+
+// avoided takes the flow's averages in full for a run that succeeded and by the share of finished steps for one
+// that was handed back: after k of n steps the agent was spared k-1 of the n-1 turns between them.
+func avoided(v *governance.FlowVersion, result *executor.RunResult) Avoided {
+	share := 0.0
+	switch result.Status {
+	case executor.StatusSucceeded:
+		share = 1
+	case executor.StatusHandedBack:
+		if n := len(v.Flow.Steps); n > 1 {
+			share = float64(max(0, finished(result)-1)) / float64(n-1)
+		}
+	}
+	s := &v.Savings
+	return Avoided{
+		LLMCalls: share * s.LLMCallsPerRun.Mean,
+		Tokens:   share * s.TokensPerRun.Mean,
+		CostUSD:  share * s.CostUSDPerRun.Mean,
+		Latency:  time.Duration(share * s.LatencyMSPerRun.Mean * float64(time.Millisecond)),
+	}
+}
+
+// exported is the run as the event store keeps it.
+func exported(row store.RunRow) (eventstore.Run, error) {
+	run, err := fromRow(row, true)
+	if err != nil {
+		return eventstore.Run{}, err
+	}
+	var b body
+	if err := json.Unmarshal(row.Body, &b); err != nil {
+		return eventstore.Run{}, fmt.Errorf("stored run %s: %w", row.ID, err)
+	}
+	out := eventstore.Run{ID: run.ID, Flow: run.Flow, Version: run.Version, Status: run.State, Caller: run.Caller, Start: run.Started,
+		Duration: run.Ended.Sub(run.Started), Result: b.Result, LLMCallsAvoided: run.Avoided.LLMCalls,
+		TokensAvoided: run.Avoided.Tokens, CostAvoidedUSD: run.Avoided.CostUSD, LatencyAvoided: run.Avoided.Latency}
+	if run.Result != nil {
+		out.Steps, out.StepsDone = len(run.Result.ExecutionLog), finished(run.Result)
+		out.ErrorCode = errorCode(run.Result)
+	}
+	return out, nil
+}
+
+// errorCode is the code of the last record that failed, "" when the run did not fail.
+func errorCode(result *executor.RunResult) string {
+	if result.Success {
+		return ""
+	}
+	for i := len(result.ExecutionLog) - 1; i >= 0; i-- {
+		if code := result.ExecutionLog[i].ErrorCode; code != nil {
+			return *code
+		}
+	}
+	return ""
+}

@@ -1,0 +1,491 @@
+package runs
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"pave/executor"
+	"pave/flows"
+	"pave/flows/value"
+	"pave/governance"
+	"pave/governance/store"
+	"pave/ingest"
+	eventstore "pave/ingest/store"
+)
+
+// Gate says whether a flow may run now; governance.Service is one.
+type Gate interface {
+	Admit(ctx context.Context, actor governance.Actor, name, version string) (*governance.Admission, error)
+}
+
+// Archive keeps finished runs for reports; an event store is one.
+type Archive interface {
+	PutRun(ctx context.Context, tenant string, run eventstore.Run) error
+}
+
+// Recorder makes the tool calls of runs durable; ingest.Recorder is one.
+type Recorder interface {
+	Record(ctx context.Context, tenant string, events []ingest.Event) (ingest.Receipt, error)
+}
+
+// Limits of the service.
+const (
+	DefaultMaxConcurrent = 64
+	idempotencyAge       = 24 * time.Hour
+	maxPlans             = 512
+	exportBatch          = 100
+)
+
+// Options are the seams of a Service. Gate, Store, Engine.Invoker and Engine.NewID are required.
+type Options struct {
+	Gate  Gate
+	Store *store.DB
+	// Engine configures the engine that the service builds; its NewID makes run and trace ids, its Now defaults to
+	// time.Now.
+	Engine   executor.Options
+	Archive  Archive         // nil: runs stay in the state store only
+	Recorder Recorder        // nil: executed steps are not recorded as tool calls
+	Redactor ingest.Redactor // of stored results; nil makes one with a key of this process
+	// MaxConcurrent runs at a time, more are refused with CodeFull; 0 means DefaultMaxConcurrent.
+	MaxConcurrent int
+	Logger        *slog.Logger // nil discards
+}
+
+// Service runs flows. It is safe for concurrent use; a run lives on the goroutine of its caller.
+type Service struct {
+	gate     Gate
+	db       *store.DB
+	engine   *executor.Engine
+	archive  Archive
+	recorder Recorder
+	redactor ingest.Redactor
+	slots    chan struct{}
+	log      *slog.Logger
+	now      func() time.Time
+	newID    func() string
+
+	mu      sync.Mutex
+	plans   map[string]*executor.Plan // by admission key
+	sent    []sentRun                 // archived, not yet marked so
+	backlog bool                      // a finished run could not be archived
+}
+
+// sentRun is a run that the archive has. The mark is written with the next run's end, which saves a commit;
+// should the process end before, the run is sent once more and replaces itself.
+type sentRun struct{ tenant, id string }
+
+// New builds a Service.
+func New(o Options) *Service {
+	s := &Service{gate: o.Gate, db: o.Store, archive: o.Archive, recorder: o.Recorder, redactor: o.Redactor, log: o.Logger,
+		now: o.Engine.Now, newID: o.Engine.NewID, plans: map[string]*executor.Plan{}}
+	if s.now == nil {
+		s.now = time.Now
+	}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	if s.redactor == nil {
+		s.redactor = ingest.NewKeyRedactor(nil)
+	}
+	if o.MaxConcurrent <= 0 {
+		o.MaxConcurrent = DefaultMaxConcurrent
+	}
+	s.slots = make(chan struct{}, o.MaxConcurrent)
+	engine := o.Engine
+	engine.Now = s.now
+	engine.Invoker = &watcher{next: engine.Invoker, now: s.now}
+	s.engine = executor.New(engine)
+	return s
+}
+
+// Request asks for one run. Version "" takes the flow's active version. The same IdempotencyKey of the same
+// principal within 24 hours gives the first run again instead of a second one.
+type Request struct {
+	Flow           string
+	Version        string
+	Input          map[string]any
+	IdempotencyKey string
+	DryRun         bool
+}
+
+func (r *Request) hash() string {
+	raw := value.Canonical(map[string]any{"flow": r.Flow, "version": r.Version, "input": r.Input, "dry_run": r.DryRun})
+	sum := sha256.Sum256(raw)
+	return hex.EncodeToString(sum[:])
+}
+
+const operation = "run"
+
+// Run executes a flow and returns when it ended. A flow that fails, is handed back or is cancelled by ctx is a
+// result; an error means that it did not start, and carries its code: not_found, forbidden, flow_not_active,
+// tool_drift, unbound_tools, compile_failed, full, idempotency_reuse, in_progress.
+func (s *Service) Run(ctx context.Context, actor governance.Actor, req Request) (*Run, error) {
+	if err := governance.Permit(actor, governance.ActionRun); err != nil {
+		return nil, err
+	}
+	if run, err := s.earlier(ctx, actor, &req); run != nil || err != nil {
+		return run, err
+	}
+	admission, err := s.gate.Admit(ctx, actor, req.Flow, req.Version)
+	if err != nil {
+		return nil, err
+	}
+	plan, err := s.plan(admission)
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case s.slots <- struct{}{}:
+		defer func() { <-s.slots }()
+	default:
+		return nil, &flows.Error{Code: flows.CodeFull, Message: fmt.Sprintf("%d runs are going on; retry later", cap(s.slots)),
+			Err: &ingest.RetryError{After: time.Second}}
+	}
+	run := &Run{ID: s.newID(), Flow: admission.Version.Flow.Name, Version: admission.Version.Flow.Version, State: StateRunning,
+		Caller: actor.Principal, DryRun: req.DryRun, Started: s.now().UTC()}
+	if first, err := s.begin(ctx, actor, &req, run); first != nil || err != nil {
+		return first, err
+	}
+	log := &callLog{}
+	run.Result = s.engine.Run(context.WithValue(ctx, callLogKey{}, log), plan,
+		executor.RunInput{Input: req.Input, RunID: run.ID, DryRun: req.DryRun})
+	run.State, run.Ended = run.Result.Status, s.now().UTC()
+	if !run.DryRun {
+		run.Avoided = avoided(&admission.Version, run.Result)
+	}
+	// The run has happened: what it did is kept even when the caller has gone.
+	ctx = context.WithoutCancel(ctx)
+	s.record(ctx, tenant(actor), run, log.close())
+	s.finish(ctx, tenant(actor), run)
+	return run, nil
+}
+
+func tenant(actor governance.Actor) string {
+	if actor.Tenant == "" {
+		return ingest.DefaultTenant
+	}
+	return actor.Tenant
+}
+
+// earlier answers a request whose idempotency key was used before; nil, nil when it was not.
+func (s *Service) earlier(ctx context.Context, actor governance.Actor, req *Request) (*Run, error) {
+	if req.IdempotencyKey == "" {
+		return nil, nil
+	}
+	var run *Run
+	err := s.db.View(ctx, func(r *store.Reader) error {
+		row, err := r.Claimed(tenant(actor), actor.Principal, operation, req.IdempotencyKey, s.now().Add(-idempotencyAge))
+		if errors.Is(err, store.ErrNotFound) {
+			return nil
+		}
+		if err == nil {
+			run, err = s.replay(r, tenant(actor), req, row)
+		}
+		return err
+	})
+	return run, err
+}
+
+// replay is the run that a used key made.
+func (s *Service) replay(r *store.Reader, tenant string, req *Request, row store.IdempotencyRow) (*Run, error) {
+	if row.BodyHash != req.hash() {
+		return nil, flows.NewError(flows.CodeIdempotencyReuse, "this Idempotency-Key was used with another request; take a new key")
+	}
+	kept, err := r.Run(tenant, row.Object)
+	if err != nil {
+		return nil, fmt.Errorf("run of idempotency key: %w", err)
+	}
+	if kept.State == StateRunning {
+		return nil, flows.NewError(flows.CodeInProgress, "the first request with this Idempotency-Key is still running; ask for run "+kept.ID)
+	}
+	run, err := fromRow(kept, true)
+	if err != nil {
+		return nil, err
+	}
+	run.Replayed = true
+	return run, nil
+}
+
+// begin writes the run before it starts. When another request with the same key came first, its run is returned.
+func (s *Service) begin(ctx context.Context, actor governance.Actor, req *Request, run *Run) (first *Run, err error) {
+	raw, err := json.Marshal(body{})
+	if err != nil {
+		return nil, fmt.Errorf("encode run: %w", err)
+	}
+	err = s.db.Update(ctx, func(tx *store.Tx) error {
+		if req.IdempotencyKey != "" {
+			row, ours, err := tx.Claim(tenant(actor), store.IdempotencyRow{Principal: actor.Principal, Operation: operation, Key: req.IdempotencyKey,
+				BodyHash: req.hash(), Object: run.ID, CreatedAt: run.Started}, run.Started.Add(-idempotencyAge))
+			if err != nil {
+				return err
+			}
+			if !ours {
+				first, err = s.replay(&tx.Reader, tenant(actor), req, row)
+				return err
+			}
+		}
+		return tx.InsertRun(tenant(actor), store.RunRow{ID: run.ID, Flow: run.Flow, Version: run.Version, State: run.State, Caller: run.Caller,
+			DryRun: run.DryRun, Started: run.Started, Body: raw})
+	})
+	if errors.Is(err, store.ErrFull) {
+		err = &flows.Error{Code: flows.CodeFull, Message: "the disk of the state store is full; free space and retry", Err: err}
+	}
+	return first, err
+}
+
+// plan compiles what was admitted, once for equal content.
+func (s *Service) plan(a *governance.Admission) (*executor.Plan, error) {
+	s.mu.Lock()
+	plan := s.plans[a.Key]
+	s.mu.Unlock()
+	if plan != nil {
+		return plan, nil
+	}
+	plan, found := executor.Compile(a.Version.Flow, executor.Tools(a.Tools), executor.CompileOptions{})
+	if problems := errorsOf(found); plan == nil || len(problems) > 0 {
+		return nil, flows.NewError(flows.CodeCompile, fmt.Sprintf("flow %s@%s does not compile: %s",
+			a.Version.Flow.Name, a.Version.Flow.Version, problems[0].Detail), problems...)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.plans) >= maxPlans { // versions come and go slowly; starting anew costs one compilation each
+		clear(s.plans)
+	}
+	s.plans[a.Key] = plan
+	return plan, nil
+}
+
+// Check is a governance.Check: what keeps a flow from running with these tools.
+func Check(flow *flows.Flow, tools map[string]*flows.Tool) []flows.ErrorDetail {
+	_, found := executor.Compile(flow, executor.Tools(tools), executor.CompileOptions{})
+	return errorsOf(found)
+}
+
+func errorsOf(found []executor.Diagnostic) []flows.ErrorDetail {
+	var out []flows.ErrorDetail
+	for _, d := range found {
+		if d.Severity == executor.SeverityError {
+			out = append(out, flows.ErrorDetail{Pointer: d.Pointer, Code: d.IssueType, Detail: d.Detail})
+		}
+	}
+	return out
+}
+
+// record keeps the calls of a run as tool calls. The run has its own record, so a failure here is only logged.
+func (s *Service) record(ctx context.Context, tenant string, run *Run, calls []call) {
+	if s.recorder == nil || len(calls) == 0 {
+		return
+	}
+	if _, err := s.recorder.Record(ctx, tenant, events(run, calls)); err != nil {
+		s.log.ErrorContext(ctx, "record the calls of a run", "run_id", run.ID, "calls", len(calls), "error", err)
+	}
+}
+
+// finish writes the end of a run and archives it. The caller gets the result in any case: when the state store
+// fails, the run is logged and will be found interrupted at the next start.
+func (s *Service) finish(ctx context.Context, tenant string, run *Run) {
+	row, err := s.ended(run)
+	if err == nil {
+		err = s.keep(ctx, tenant, row)
+	}
+	if err != nil {
+		s.log.ErrorContext(ctx, "keep the end of a run", "run_id", run.ID, "status", run.State, "error", err)
+		return
+	}
+	if row.Exported {
+		return
+	}
+	if err := s.send(ctx, tenant, row); err != nil {
+		s.log.WarnContext(ctx, "archive a run; it is kept and will be sent again", "run_id", run.ID, "error", err)
+		s.setBacklog(true)
+		return
+	}
+	s.mu.Lock()
+	s.sent = append(s.sent, sentRun{tenant, row.ID})
+	s.mu.Unlock()
+	if s.setBacklog(false) {
+		if err := s.sendAll(ctx, tenant); err != nil {
+			s.log.WarnContext(ctx, "archive earlier runs", "error", err)
+			s.setBacklog(true)
+		}
+	}
+}
+
+// keep stores the end of a run, and the marks of those archived before.
+func (s *Service) keep(ctx context.Context, tenant string, row store.RunRow) error {
+	s.mu.Lock()
+	sent := s.sent
+	s.sent = nil
+	s.mu.Unlock()
+	err := s.db.Update(ctx, func(tx *store.Tx) error {
+		for _, done := range sent {
+			if err := tx.MarkExported(done.tenant, done.id); err != nil {
+				return err
+			}
+		}
+		return tx.FinishRun(tenant, row)
+	})
+	if err != nil {
+		s.mu.Lock()
+		s.sent = append(s.sent, sent...)
+		s.mu.Unlock()
+	}
+	return err
+}
+
+func (s *Service) setBacklog(to bool) (was bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	was, s.backlog = s.backlog, to
+	return was
+}
+
+// ended is the row of a run that ended, with its result redacted.
+func (s *Service) ended(run *Run) (store.RunRow, error) {
+	b := body{Avoided: run.Avoided}
+	row := store.RunRow{ID: run.ID, Flow: run.Flow, Version: run.Version, State: run.State, Caller: run.Caller, DryRun: run.DryRun,
+		Started: run.Started, Ended: run.Ended, Exported: run.DryRun || s.archive == nil}
+	if run.Result != nil {
+		raw, err := json.Marshal(run.Result)
+		if err != nil {
+			return row, fmt.Errorf("encode result: %w", err)
+		}
+		b.Result = s.redactor.Redact(raw)
+		row.StepsSaved = max(0, finished(run.Result)-1)
+	}
+	raw, err := json.Marshal(b)
+	if err != nil {
+		return row, fmt.Errorf("encode run: %w", err)
+	}
+	row.Body = raw
+	return row, nil
+}
+
+// send puts one finished run into the archive.
+func (s *Service) send(ctx context.Context, tenant string, row store.RunRow) error {
+	run, err := exported(row)
+	if err != nil {
+		return err
+	}
+	return s.archive.PutRun(ctx, tenant, run)
+}
+
+// sendAll sends every finished run that is not marked as archived.
+func (s *Service) sendAll(ctx context.Context, tenant string) error {
+	for {
+		var rows []store.RunRow
+		err := s.db.View(ctx, func(r *store.Reader) (err error) {
+			rows, err = r.UnexportedRuns(tenant, StateRunning, exportBatch)
+			return err
+		})
+		if err != nil || len(rows) == 0 {
+			return err
+		}
+		for _, row := range rows {
+			if err := s.send(ctx, tenant, row); err != nil {
+				return err
+			}
+		}
+		err = s.db.Update(ctx, func(tx *store.Tx) error {
+			for _, row := range rows {
+				if err := tx.MarkExported(tenant, row.ID); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// Start is called once when the process opens the stores: runs that an earlier process left running are marked
+// interrupted, and finished runs that the archive lacks are sent. It returns the number of interrupted runs; the
+// archive being away is no error.
+func (s *Service) Start(ctx context.Context, tenant string) (interrupted int, err error) {
+	err = s.db.Update(ctx, func(tx *store.Tx) error {
+		interrupted = 0
+		rows, err := tx.RunsInState(tenant, StateRunning)
+		if err != nil {
+			return err
+		}
+		for _, row := range rows {
+			row.State, row.Ended, row.Exported = StateInterrupted, s.now().UTC(), row.DryRun || s.archive == nil
+			if err := tx.FinishRun(tenant, row); err != nil {
+				return err
+			}
+			interrupted++
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	if s.archive != nil {
+		if err := s.sendAll(ctx, tenant); err != nil {
+			s.log.WarnContext(ctx, "archive earlier runs", "error", err)
+			s.setBacklog(true)
+		}
+	}
+	return interrupted, nil
+}
+
+// Filter selects and pages runs, newest first. Limit 0 means 50, at most 500.
+type Filter struct {
+	Flow   string
+	State  string
+	Limit  int
+	Cursor string
+}
+
+// Get reads one run.
+func (s *Service) Get(ctx context.Context, actor governance.Actor, id string) (run *Run, err error) {
+	if err := governance.Permit(actor, governance.ActionRead); err != nil {
+		return nil, err
+	}
+	err = s.db.View(ctx, func(r *store.Reader) error {
+		row, err := r.Run(tenant(actor), id)
+		if errors.Is(err, store.ErrNotFound) {
+			return &flows.Error{Code: flows.CodeNotFound, Message: fmt.Sprintf("there is no run %q", id), Err: err}
+		}
+		if err == nil {
+			run, err = fromRow(row, true)
+		}
+		return err
+	})
+	return run, err
+}
+
+// List lists runs, newest first, without their results.
+func (s *Service) List(ctx context.Context, actor governance.Actor, f Filter) (page store.Page[Run], err error) {
+	if err := governance.Permit(actor, governance.ActionRead); err != nil {
+		return page, err
+	}
+	err = s.db.View(ctx, func(r *store.Reader) error {
+		rows, err := r.Runs(tenant(actor), store.RunQuery{Flow: f.Flow, State: f.State, Limit: f.Limit, Cursor: f.Cursor})
+		if errors.Is(err, store.ErrCursor) {
+			return &flows.Error{Code: flows.CodeInvalid, Message: "the cursor is not one that this list gave", Err: err}
+		}
+		if err != nil {
+			return err
+		}
+		page.Next = rows.Next
+		for _, row := range rows.Items {
+			run, err := fromRow(row, false)
+			if err != nil {
+				return err
+			}
+			page.Items = append(page.Items, *run)
+		}
+		return nil
+	})
+	return page, err
+}
