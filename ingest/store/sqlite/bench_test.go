@@ -105,7 +105,7 @@ func (t *traffic) batch(n int) []ingest.Event {
 		e := s.rest[0]
 		t.now = t.now.Add(time.Duration(t.random.IntN(2_000_000)))
 		e.TraceID, e.SpanID, e.ParentSpanID = s.trace, fmt.Sprintf("%016x", t.random.Uint64()), fmt.Sprintf("%016x", t.random.Uint64())
-		e.Origin, e.SessionID, e.Identity = "trace:"+s.trace, s.id, e.TraceID[:16]+e.SpanID
+		e.Origin, e.SessionID, e.Identity = "trace:"+s.trace, s.id, ingest.DeriveIdentity("span", e.TraceID, e.SpanID, "1")
 		e.Start, e.Received = t.now.Add(-time.Second), t.now
 		events[i] = e
 		if s.rest = s.rest[1:]; len(s.rest) == 0 {

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -35,18 +36,28 @@ const (
 	bitTurn
 	bitTruncated
 	bitCost
+	bitTraceOrigin   // the origin is that of the trace id
+	bitSessionOrigin // the origin is that of the session id
+)
+
+// The origins that follow from an id of the event, as most do.
+const (
+	traceOrigin   = "trace:"
+	sessionOrigin = "session:"
 )
 
 // blockWriter collects events and encodes them as a block.
 //
-// The head is: version, seconds that times count from, string table (count, lengths, bytes), number of records,
-// their lengths, the records. A record refers to strings by their place in the table and to its contents by offset
-// and lengths in the payload. The payload is nothing but contents.
+// The head is two zstd frames. The first is: version, seconds that times count from, string table (count, sizes and
+// forms, bytes of the plain strings), number of records, their lengths, the records. The second is the strings that are
+// ids, packed: random bytes beside text would spoil the compression of both. A record refers to strings by their place
+// in the table and to its contents by offset and lengths in the payload. The payload is nothing but contents.
 type blockWriter struct {
 	base    int64
 	strings map[string]uint64
-	lengths encoder // of strings
-	text    []byte
+	table   encoder // sizes and forms of strings
+	text    []byte  // plain strings
+	ids     []byte  // packed strings
 	sizes   encoder // of records
 	records encoder
 	payload []byte
@@ -82,9 +93,13 @@ func (w *blockWriter) add(e *ingest.Event) uint64 {
 	r := &w.records
 	before := len(r.b)
 	r.byte(byte(e.Kind))
-	r.byte(bitsOf(e))
+	bits := bitsOf(e)
+	r.byte(bits)
+	if bits&(bitTraceOrigin|bitSessionOrigin) == 0 {
+		r.uint(w.intern(e.Origin))
+	}
 	for _, s := range [...]string{
-		e.Origin, e.SessionID, e.TraceID, e.SpanID, e.ParentSpanID, e.RunID, e.Agent, e.Source, string(e.OriginKind), e.Identity,
+		e.SessionID, e.TraceID, e.SpanID, e.ParentSpanID, e.RunID, e.Agent, e.Source, string(e.OriginKind), e.Identity,
 	} {
 		r.uint(w.intern(s))
 	}
@@ -136,6 +151,11 @@ func bitsOf(e *ingest.Event) byte {
 	if e.Kind == ingest.KindLLMCall && e.LLM.HasCost {
 		bits |= bitCost
 	}
+	if id, ok := strings.CutPrefix(e.Origin, traceOrigin); ok && id == e.TraceID {
+		bits |= bitTraceOrigin
+	} else if id, ok := strings.CutPrefix(e.Origin, sessionOrigin); ok && id == e.SessionID {
+		bits |= bitSessionOrigin
+	}
 	return bits
 }
 
@@ -145,8 +165,15 @@ func (w *blockWriter) intern(s string) uint64 {
 	if !ok {
 		id = uint64(len(w.strings))
 		w.strings[s] = id
-		w.lengths.uint(uint64(len(s)))
-		w.text = append(w.text, s...)
+		before := len(w.ids)
+		var form uint64
+		w.ids, form = pack(w.ids, s)
+		size := len(w.ids) - before
+		if form == formPlain {
+			w.text = append(w.text, s...)
+			size = len(s)
+		}
+		w.table.uint(uint64(size)*forms + form)
 	}
 	return id
 }
@@ -164,19 +191,19 @@ func (w *blockWriter) content(raw json.RawMessage) {
 // finish encodes the block, and leaves the writer empty for the next one.
 func (w *blockWriter) finish() (head, payload []byte) {
 	var h encoder
-	h.b = make([]byte, 0, 64+len(w.lengths.b)+len(w.text)+len(w.sizes.b)+len(w.records.b))
+	h.b = make([]byte, 0, 64+len(w.table.b)+len(w.text)+len(w.sizes.b)+len(w.records.b))
 	h.byte(headVersion)
 	h.int(w.base)
 	h.uint(uint64(len(w.strings)))
-	h.b = append(h.b, w.lengths.b...)
+	h.b = append(h.b, w.table.b...)
 	h.b = append(h.b, w.text...)
 	h.uint(uint64(w.events))
 	h.b = append(h.b, w.sizes.b...)
 	h.b = append(h.b, w.records.b...)
-	head = compressor.EncodeAll(h.b, nil)
+	head = compressor.EncodeAll(w.ids, compressor.EncodeAll(h.b, nil))
 	payload = compressor.EncodeAll(w.payload, nil)
 	clear(w.strings)
-	w.lengths.b, w.text, w.sizes.b, w.records.b = w.lengths.b[:0], w.text[:0], w.sizes.b[:0], w.records.b[:0]
+	w.table.b, w.text, w.ids, w.sizes.b, w.records.b = w.table.b[:0], w.text[:0], w.ids[:0], w.sizes.b[:0], w.records.b[:0]
 	w.payload, w.events = w.payload[:0], 0
 	return head, payload
 }
@@ -201,18 +228,16 @@ func openBlock(head, payload []byte) (*block, error) {
 		return nil, fmt.Errorf("%w: block of version %d", errDamaged, v)
 	}
 	b := &block{base: d.int()}
+	table := make([]uint64, d.count())
+	var plain uint64
+	for i := range table {
+		table[i] = d.uint()
+		if table[i]%forms == formPlain {
+			plain += min(table[i]/forms, uint64(len(raw)))
+		}
+	}
+	text := d.bytes(plain)
 	sizes := make([]uint64, d.count())
-	for i := range sizes {
-		sizes[i] = d.uint()
-	}
-	// One copy for all strings: they are many and short, and the events of a block are mostly read together.
-	text := string(d.b)
-	b.strings = make([]string, len(sizes))
-	for i, size := range sizes {
-		at := len(text) - len(d.b)
-		b.strings[i] = text[at : at+len(d.bytes(size))]
-	}
-	sizes = make([]uint64, d.count())
 	for i := range sizes {
 		sizes[i] = d.uint()
 	}
@@ -220,6 +245,7 @@ func openBlock(head, payload []byte) (*block, error) {
 	for i, size := range sizes {
 		b.records[i] = d.bytes(size)
 	}
+	b.readStrings(table, text, &d)
 	if d.err != nil {
 		return nil, d.err
 	}
@@ -228,6 +254,30 @@ func openBlock(head, payload []byte) (*block, error) {
 	}
 	b.size = 2*len(raw) + len(b.payload) + 16*len(b.strings) + 24*len(b.records)
 	return b, nil
+}
+
+// readStrings fills the string table: plain strings from text, the others from what is left in ids.
+func (b *block) readStrings(table []uint64, text []byte, ids *decoder) {
+	// One copy for all: strings are many and short, and the events of a block are mostly read together.
+	all := make([]byte, 0, len(text)+2*len(ids.b))
+	ends := make([]int, len(table))
+	from := decoder{b: text}
+	for i, entry := range table {
+		if form := entry % forms; form == formPlain {
+			all = append(all, from.bytes(entry/forms)...)
+		} else {
+			all = unpack(all, ids.bytes(entry/forms), form)
+		}
+		ends[i] = len(all)
+	}
+	if from.err != nil {
+		ids.fail()
+	}
+	b.strings = make([]string, len(table))
+	rest, start := string(all), 0
+	for i, end := range ends {
+		b.strings[i], start = rest[start:end], end
+	}
 }
 
 // event decodes the event at place i; it shares nothing with the block that can be written to.
@@ -239,7 +289,16 @@ func (b *block) event(i uint64, e *ingest.Event) error {
 	e.Kind = ingest.Kind(r.byte())
 	bits := r.byte()
 	e.HasSeq, e.HasTurn = bits&bitSeq != 0, bits&bitTurn != 0
-	e.Origin, e.SessionID, e.TraceID, e.SpanID, e.ParentSpanID = r.interned(), r.interned(), r.interned(), r.interned(), r.interned()
+	if bits&(bitTraceOrigin|bitSessionOrigin) == 0 {
+		e.Origin = r.interned()
+	}
+	e.SessionID, e.TraceID, e.SpanID, e.ParentSpanID = r.interned(), r.interned(), r.interned(), r.interned()
+	switch {
+	case bits&bitTraceOrigin != 0:
+		e.Origin = traceOrigin + e.TraceID
+	case bits&bitSessionOrigin != 0:
+		e.Origin = sessionOrigin + e.SessionID
+	}
 	e.RunID, e.Agent, e.Source = r.interned(), r.interned(), r.interned()
 	e.OriginKind, e.Identity = ingest.OriginKind(r.interned()), r.interned()
 	e.Seq, e.Turn = r.int(), int32(r.int())

@@ -57,6 +57,26 @@ func TestWordSet(t *testing.T) {
 	}
 }
 
+// Every string comes back from a block as it was, packed or not.
+func FuzzPack(f *testing.F) {
+	for _, s := range []string{
+		"", "00f067aa0ba902b7", "00f067aa0ba902b", "00F067AA0BA902B7", "4bf92f3577b34da6a3ce929d0e0e4736", "AAAAAAAAAAAAAAAAAAAAAA",
+		"AAAAAAAAAAAAAAAAAAAAAB", "get_reservation_detail", "AAAAAAAAAAA\nAAAAAAAAAA", "zzzzzzzzzzzzzzzzzzzzz=", strings.Repeat("ab", 40),
+	} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		packed, form := pack([]byte("before"), s)
+		require.Equal(t, "before", string(packed[:6]))
+		if form == formPlain {
+			require.Len(t, packed, 6)
+			return
+		}
+		require.Less(t, len(packed)-6, len(s))
+		require.Equal(t, "before"+s, string(unpack([]byte("before"), packed[6:], form)))
+	})
+}
+
 func TestBlocksAreCut(t *testing.T) {
 	w := newBlockWriter()
 	large := storetest.UserMessage("trace:a", "", 1)
@@ -111,6 +131,10 @@ func TestLRU(t *testing.T) {
 func FuzzBlock(f *testing.F) {
 	w := newBlockWriter()
 	for _, e := range storetest.Kinds("trace:a") {
+		w.add(&e)
+	}
+	for _, e := range []ingest.Event{storetest.Span("trace:4bf92f3577b34da6a3ce929d0e0e4736", "", 1), storetest.Span("session:s", "s", 2)} {
+		e.TraceID, e.SpanID, e.Identity = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7", "ubLJwMvO3cnKztfO2cvO3A"
 		w.add(&e)
 	}
 	head, payload := w.finish()
