@@ -1,0 +1,101 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+
+	"pave/flows"
+	"pave/governance"
+)
+
+// HeaderActAs names the principal that an admin acts for.
+const HeaderActAs = "Pave-As"
+
+type actorKey struct{}
+
+// WithActor returns a context whose requests are those of actor, already authenticated. It is for callers inside
+// the process; nothing on the network can set it.
+func WithActor(ctx context.Context, actor governance.Actor) context.Context {
+	return context.WithValue(ctx, actorKey{}, actor)
+}
+
+// actorFrom is the actor of a request that passed authorise.
+func actorFrom(ctx context.Context) governance.Actor {
+	actor, _ := ctx.Value(actorKey{}).(governance.Actor)
+	return actor
+}
+
+// authorise identifies the caller and checks the scopes that the contract declares for the operation. It is the
+// only gate of the API; what a principal may do with one object is decided by governance.
+func (s *Server) authorise(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		op := s.operation(c)
+		if op == nil || op.public {
+			return next(c)
+		}
+		actor, err := s.authenticate(c.Request())
+		if err != nil {
+			return err
+		}
+		for _, scope := range op.scopes {
+			if !actor.Has(scope) {
+				return flows.NewError(flows.CodeForbidden,
+					fmt.Sprintf("this needs the scope %q; the key of %s has %s", scope, actor.Principal, scopeList(actor.Scopes)))
+			}
+		}
+		if actor, err = actor.As(c.Request().Header.Get(HeaderActAs)); err != nil {
+			return err
+		}
+		c.SetRequest(c.Request().WithContext(WithActor(c.Request().Context(), actor)))
+		return next(c)
+	}
+}
+
+func (s *Server) authenticate(r *http.Request) (governance.Actor, error) {
+	if actor, ok := r.Context().Value(actorKey{}).(governance.Actor); ok {
+		return actor, nil
+	}
+	scheme, secret, _ := strings.Cut(r.Header.Get(echo.HeaderAuthorization), " ")
+	if secret = strings.TrimSpace(secret); strings.EqualFold(scheme, "Bearer") && secret != "" {
+		return s.deps.Keys.Authenticate(r.Context(), secret)
+	}
+	if s.opts.NoAuth {
+		if !loopbackHost(r.Host) {
+			return governance.Actor{}, flows.NewError(flows.CodeUnauthenticated,
+				"without keys the service answers requests for a loopback host name only")
+		}
+		return governance.Actor{Tenant: s.opts.Tenant, Principal: s.opts.LocalPrincipal, Scopes: governance.AllScopes}, nil
+	}
+	return governance.Actor{}, flows.NewError(flows.CodeUnauthenticated,
+		"send a key as \"Authorization: Bearer pave_...\"; `pave keys create` makes one")
+}
+
+func scopeList(scopes []governance.Scope) string {
+	if len(scopes) == 0 {
+		return "none"
+	}
+	names := make([]string, len(scopes))
+	for i, scope := range scopes {
+		names[i] = string(scope)
+	}
+	return strings.Join(names, ", ")
+}
+
+// loopbackHost reports whether a Host header names this machine's loopback, so that a foreign page whose name
+// resolves to 127.0.0.1 gets nothing.
+func loopbackHost(host string) bool {
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		host = h
+	}
+	host = strings.Trim(host, "[]")
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	ip := net.ParseIP(host)
+	return ip != nil && ip.IsLoopback()
+}

@@ -1,0 +1,194 @@
+package api
+
+import (
+	"math"
+	"time"
+
+	"pave/analyzer"
+	"pave/api/gen"
+	"pave/flows/value"
+	"pave/ingest"
+	"pave/observer"
+)
+
+// utc is how times are answered: UTC with milliseconds; the zero time stays zero and is left out.
+func utc(t time.Time) time.Time {
+	if t.IsZero() {
+		return time.Time{}
+	}
+	return t.UTC().Truncate(time.Millisecond)
+}
+
+// list maps a slice; nil becomes an empty list, so that a required list is never null.
+func list[T, U any](in []T, convert func(T) U) []U {
+	out := make([]U, len(in))
+	for i, v := range in {
+		out[i] = convert(v)
+	}
+	return out
+}
+
+// finite keeps a statistic that JSON can hold.
+func finite(f float64) float64 {
+	switch {
+	case math.IsNaN(f):
+		return 0
+	case math.IsInf(f, 0):
+		return math.Copysign(math.MaxFloat64, f)
+	}
+	return f
+}
+
+func present[T any](in []T) []T {
+	if in == nil {
+		return []T{}
+	}
+	return in
+}
+
+func sessionSummary(s ingest.SessionSummary) gen.SessionSummary {
+	return gen.SessionSummary{
+		ID: s.ID, Agents: present(s.Agents), Start: utc(s.Start), End: utc(s.End), ToolCalls: s.ToolCalls,
+		Errors: s.Errors, Repeats: s.Repeats, UserTurns: s.UserTurns, Conflicts: s.Conflicts, Sources: s.Sources,
+		Llm: gen.LlmUsage{
+			Calls: s.LLM.Calls, InputTokens: s.LLM.InputTokens, OutputTokens: s.LLM.OutputTokens,
+			CachedTokens: s.LLM.CachedTokens, CallsWithTokens: s.LLM.CallsWithTokens, CostUsd: s.LLM.CostUSD,
+			CallsWithCost: s.LLM.CallsWithCost, DurationMs: s.LLM.Duration.Milliseconds(),
+			CallsWithDuration: s.LLM.CallsWithDuration,
+		},
+	}
+}
+
+func session(s *ingest.Session) gen.Session {
+	return gen.Session{ID: s.ID, Ended: s.Ended, Conflicts: s.Conflicts, Runs: list(s.Runs, agentRun)}
+}
+
+func agentRun(r ingest.AgentRun) gen.AgentRun {
+	return gen.AgentRun{
+		ID: r.ID, Agent: r.Agent, ParentCall: r.ParentCall, Calls: list(r.Calls, sessionCall),
+		LlmCalls: list(r.LLM, llmStep),
+		UserMessages: list(r.Users, func(u ingest.UserTurn) gen.UserTurn {
+			return gen.UserTurn{Before: u.Before, Text: u.Text}
+		}),
+	}
+}
+
+var flagNames = []struct {
+	flag ingest.CallFlag
+	name gen.SessionCallFlags
+}{
+	{ingest.FlagBreak, gen.SessionCallFlagsBreak},
+	{ingest.FlagError, gen.SessionCallFlagsError},
+	{ingest.FlagRepeat, gen.SessionCallFlagsRepeat},
+	{ingest.FlagParallel, gen.SessionCallFlagsParallel},
+	{ingest.FlagNotAgent, gen.SessionCallFlagsNotAgent},
+	{ingest.FlagRequested, gen.SessionCallFlagsRequested},
+}
+
+func sessionCall(c ingest.Call) gen.SessionCall {
+	out := gen.SessionCall{
+		Seq: c.Seq, Turn: int(c.Turn), Tool: c.Tool, CallID: c.CallID, Args: c.Args, Result: c.Result,
+		Status: gen.SessionCallStatus(c.Status), Error: c.Error, Truncated: c.Truncated, Start: utc(c.Start),
+		DurationMs: c.Duration.Milliseconds(), Source: c.Source, OriginKind: gen.SessionCallOriginKind(c.Origin),
+		TraceID: c.TraceID, SpanID: c.SpanID,
+	}
+	if out.Status == "" {
+		out.Status = gen.SessionCallStatus(ingest.StatusUnknown)
+	}
+	for _, f := range flagNames {
+		if c.Flags&f.flag != 0 {
+			out.Flags = append(out.Flags, f.name)
+		}
+	}
+	return out
+}
+
+func llmStep(l ingest.LLMStep) gen.LlmStep {
+	out := gen.LlmStep{Turn: int(l.Turn), Model: l.Model, Count: int(l.Count), Start: utc(l.Start), DurationMs: l.Duration.Milliseconds(),
+		InputTokens: known(l.InputTokens), OutputTokens: known(l.OutputTokens), CachedTokens: known(l.CachedTokens)}
+	if l.HasCost {
+		out.CostUsd = &l.CostUSD
+	}
+	return out
+}
+
+// known drops the -1 that stands for an unknown count.
+func known(n int64) *int64 {
+	if n < 0 {
+		return nil
+	}
+	return &n
+}
+
+func pattern(p observer.Pattern) gen.Pattern {
+	return gen.Pattern{
+		Tools: present(p.Tools), Occurrences: p.Occurrences, Sessions: p.Sessions, Agents: p.Agents,
+		StepConfidence: p.StepConfidence, Expected: p.Expected, Excess: p.Excess, Z: finite(p.Z), Score: finite(p.Score),
+		Success: p.Success, SuccessLower: p.SuccessLower, TurnsSaved: p.TurnsSaved, CutFrom: p.CutFrom,
+		DataFlow: dataFlow(p.DataFlow), Examples: list(p.Examples, occurrence),
+	}
+}
+
+func occurrence(o observer.Occurrence) gen.Occurrence {
+	return gen.Occurrence{SessionID: o.SessionID, RunIndex: o.RunIndex, Calls: present(o.Calls)}
+}
+
+func dataFlow(d *observer.DataFlow) *gen.DataFlow {
+	if d == nil {
+		return nil
+	}
+	return &gen.DataFlow{
+		Sampled: d.Sampled, Explained: d.Explained,
+		Steps: list(d.Steps, func(s observer.StepFlow) []gen.ArgFlow { return list(s.Args, argFlow) }),
+		Inputs: list(d.Inputs, func(in observer.Input) gen.FlowInput {
+			return gen.FlowInput{Name: in.Name, Step: in.Step, Arg: in.Arg, Origin: in.Origin, Required: in.Required,
+				Examples: list(in.Examples, func(v any) gen.JSON { return value.Encode(v) })}
+		}),
+	}
+}
+
+func argFlow(a observer.ArgFlow) gen.ArgFlow {
+	out := gen.ArgFlow{
+		Arg: a.Arg, Kind: gen.ArgFlowKind(a.Kind), Presence: a.Presence, Input: a.Input, Pointer: a.Pointer, Step: -1,
+		Evidence: gen.ArgEvidence{
+			Present: a.Evidence.Present, Held: a.Evidence.Held, Distinct: a.Evidence.Distinct, Chance: a.Evidence.Chance,
+			Ambiguous: a.Evidence.Ambiguous, Supporting: a.Evidence.Supporting, Contradicting: a.Evidence.Contradicting,
+			Note: a.Evidence.Note,
+		},
+	}
+	switch a.Kind {
+	case observer.SourceConst:
+		out.Value = value.Encode(a.Value)
+	case observer.SourceOutput, observer.SourceArg:
+		out.Step = a.Step
+	}
+	return out
+}
+
+func blocked(b observer.Blocked) gen.Blocked {
+	return gen.Blocked{Tools: present(b.Tools), Occurrences: b.Occurrences, Sessions: b.Sessions, Reason: b.Reason,
+		Step: b.Step, Arg: b.Arg, Detail: b.Detail}
+}
+
+func interval(i analyzer.Interval) gen.Interval {
+	return gen.Interval{Mean: i.Mean, Low: i.Low, High: i.High, Known: i.Known}
+}
+
+func savings(s analyzer.Savings) gen.Savings {
+	return gen.Savings{
+		Occurrences: s.Occurrences, LlmCallsPerRun: interval(s.LLMCallsPerRun), TokensPerRun: interval(s.TokensPerRun),
+		CostUsdPerRun: interval(s.CostUSDPerRun), LatencyMsPerRun: interval(s.LatencyMSPerRun), PerWeek: s.PerWeek, Basis: s.Basis,
+	}
+}
+
+func evidence(e analyzer.Evidence) gen.Evidence {
+	out := gen.Evidence{From: utc(e.Window.From), To: utc(e.Window.To), Sessions: e.Window.Sessions, Calls: e.Window.Calls,
+		SchemaEdges: list(e.SchemaEdges, func(x analyzer.SchemaEdge) gen.SchemaEdge {
+			return gen.SchemaEdge{Producer: x.Producer, OutputField: x.OutputField, Consumer: x.Consumer, InputField: x.InputField, Rule: x.Rule}
+		})}
+	if e.Pattern != nil {
+		p := pattern(*e.Pattern)
+		out.Pattern = &p
+	}
+	return out
+}

@@ -1,0 +1,123 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"pave/flows"
+	"pave/governance"
+	"pave/governance/runs"
+	statestore "pave/governance/store"
+	"pave/ingest"
+	"pave/ingest/store"
+)
+
+// Deps are the parts of the domain that the API speaks for. All fields are required.
+type Deps struct {
+	Recorder  Recorder
+	Sessions  Sessions
+	Proposals Proposals
+	Flows     Flows
+	Tools     Tools
+	Runs      Runs
+	Mining    Mining
+	Passes    Passes
+	Keys      Keys
+	Admin     Admin
+	Reports   Reports
+	Status    Status
+	OTLP      OTLP
+}
+
+// OTLP are the receivers of the protocol's three signals. They check and inflate bodies themselves.
+type OTLP struct {
+	Traces, Logs, Metrics http.Handler
+}
+
+// Recorder makes events durable; it answers after the commit.
+type Recorder interface {
+	Record(ctx context.Context, tenant string, events []ingest.Event) (ingest.Receipt, error)
+}
+
+// Sessions reads assembled sessions and assembles open ones.
+type Sessions interface {
+	// List pages summaries, newest first.
+	List(ctx context.Context, tenant string, filter store.SessionFilter) (store.Page[ingest.SessionSummary], error)
+	// Get calls fn for each session that exists.
+	Get(ctx context.Context, tenant string, ids []string, fn func(*ingest.Session) error) error
+	// Assemble brings every session up to date, without a quiet period, and returns how many it wrote.
+	Assemble(ctx context.Context, tenant string) (int, error)
+}
+
+// Proposals is the queue.
+type Proposals interface {
+	Proposals(ctx context.Context, actor governance.Actor, f governance.ProposalFilter) (statestore.Page[governance.Proposal], error)
+	Proposal(ctx context.Context, actor governance.Actor, ref string) (*governance.Proposal, error)
+	Review(ctx context.Context, actor governance.Actor, ref string, req governance.ReviewRequest) (*governance.Proposal, error)
+	Withdraw(ctx context.Context, actor governance.Actor, ref, reason string, ifRevision int64) (*governance.Proposal, error)
+	Promote(ctx context.Context, actor governance.Actor, ref string, req governance.PromoteRequest) (*governance.FlowVersion, error)
+}
+
+// Flows reads flow versions and opens or closes their gate.
+type Flows interface {
+	Flows(ctx context.Context, actor governance.Actor) ([]governance.FlowVersion, error)
+	Flow(ctx context.Context, actor governance.Actor, name, version string) (*governance.FlowVersion, error)
+	SetFlowStatus(ctx context.Context, actor governance.Actor, name, version string, req governance.StatusRequest) (*governance.FlowVersion, error)
+}
+
+// Tools is the tool catalogue.
+type Tools interface {
+	Tools(ctx context.Context, actor governance.Actor) ([]governance.ToolVersion, error)
+	Tool(ctx context.Context, actor governance.Actor, name string) (*governance.ToolVersion, error)
+	ApplyTools(ctx context.Context, actor governance.Actor, tools []*flows.Tool) (governance.ApplyReport, error)
+	ApplyTool(ctx context.Context, actor governance.Actor, tool *flows.Tool, ifRevision int64) (governance.ApplyReport, error)
+}
+
+// Runs runs flows.
+type Runs interface {
+	Run(ctx context.Context, actor governance.Actor, req runs.Request) (*runs.Run, error)
+	Get(ctx context.Context, actor governance.Actor, id string) (*runs.Run, error)
+	List(ctx context.Context, actor governance.Actor, f runs.Filter) (statestore.Page[runs.Run], error)
+}
+
+// Mining starts passes and reads them.
+type Mining interface {
+	// MineOnce mines to the end.
+	MineOnce(ctx context.Context, actor governance.Actor, req governance.MiningRequest) (*governance.MiningRun, error)
+	// Begin starts a pass that goes on after the request and returns its first state.
+	Begin(ctx context.Context, actor governance.Actor, req governance.MiningRequest) (*governance.MiningRun, error)
+}
+
+// Passes reads mining passes.
+type Passes interface {
+	// MiningRun reads a pass; id "" is the newest that is done.
+	MiningRun(ctx context.Context, actor governance.Actor, id string) (*governance.MiningRun, error)
+}
+
+// Keys is authentication.
+type Keys interface {
+	Authenticate(ctx context.Context, secret string) (governance.Actor, error)
+	Keys(ctx context.Context, actor governance.Actor) ([]governance.APIKey, error)
+	CreateKey(ctx context.Context, actor governance.Actor, req governance.KeyRequest) (governance.APIKey, string, error)
+	RevokeKey(ctx context.Context, actor governance.Actor, id string) error
+}
+
+// Admin is the policy and the audit log.
+type Admin interface {
+	Policy(ctx context.Context, actor governance.Actor) (governance.Policy, int64, error)
+	SetPolicy(ctx context.Context, actor governance.Actor, policy governance.Policy, ifRevision int64) error
+	Audit(ctx context.Context, actor governance.Actor, after int64, limit int) ([]governance.AuditEvent, error)
+}
+
+// Reports computes reports.
+type Reports interface {
+	Savings(ctx context.Context, actor governance.Actor, from, to time.Time) (*governance.SavingsReport, error)
+}
+
+// Status tells how the process stands.
+type Status interface {
+	// Ready lists what keeps the service from its work; none means ready.
+	Ready(ctx context.Context) []string
+	Stats(ctx context.Context) (store.Stats, error)
+}

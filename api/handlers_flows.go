@@ -1,0 +1,96 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"pave/api/gen"
+	"pave/flows"
+	"pave/governance"
+)
+
+// ListFlows pages flows by name.
+func (h *handlers) ListFlows(ctx context.Context, r gen.ListFlowsRequestObject) (gen.ListFlowsResponseObject, error) {
+	versions, err := h.s.deps.Flows.Flows(ctx, actorFrom(ctx))
+	if err != nil {
+		return nil, err
+	}
+	page, next, err := pageByName(flowSummaries(versions), func(f gen.FlowSummary) string { return f.Name }, r.Params.Limit, r.Params.Cursor)
+	if err != nil {
+		return nil, err
+	}
+	return gen.ListFlows200JSONResponse{Items: page, NextCursor: next}, nil
+}
+
+// flowSummaries groups versions, which come by name and oldest first. A summary describes the active version, else
+// the newest.
+func flowSummaries(versions []governance.FlowVersion) []gen.FlowSummary {
+	out := []gen.FlowSummary{}
+	for _, v := range versions {
+		if len(out) == 0 || out[len(out)-1].Name != v.Flow.Name {
+			out = append(out, gen.FlowSummary{Name: v.Flow.Name})
+		}
+		s := &out[len(out)-1]
+		s.Versions = append(s.Versions, gen.FlowVersionRef{Version: v.Flow.Version, Status: gen.FlowStatus(v.Status),
+			Digest: v.Digest, CreatedAt: utc(v.CreatedAt)})
+		if v.Active {
+			s.ActiveVersion = v.Flow.Version
+		}
+		if v.Active || s.ActiveVersion == "" {
+			s.Description, s.Status, s.Tools = v.Flow.Description, gen.FlowStatus(v.Status), toolsOf(v.Flow)
+		}
+	}
+	return out
+}
+
+// GetFlow reads the version that runs.
+func (h *handlers) GetFlow(ctx context.Context, r gen.GetFlowRequestObject) (gen.GetFlowResponseObject, error) {
+	v, err := h.s.deps.Flows.Flow(ctx, actorFrom(ctx), r.Name, "")
+	if err != nil {
+		return nil, err
+	}
+	out, err := flowAnswer(v)
+	return gen.GetFlow200JSONResponse{FlowVersionAnswerJSONResponse: out}, err
+}
+
+// GetFlowVersion reads one version.
+func (h *handlers) GetFlowVersion(ctx context.Context, r gen.GetFlowVersionRequestObject) (gen.GetFlowVersionResponseObject, error) {
+	v, err := h.s.deps.Flows.Flow(ctx, actorFrom(ctx), r.Name, r.Version)
+	if err != nil {
+		return nil, err
+	}
+	out, err := flowAnswer(v)
+	return gen.GetFlowVersion200JSONResponse{FlowVersionAnswerJSONResponse: out}, err
+}
+
+// SetFlowStatus opens or closes the gate of a version.
+func (h *handlers) SetFlowStatus(ctx context.Context, r gen.SetFlowStatusRequestObject) (gen.SetFlowStatusResponseObject, error) {
+	revision, err := ifMatch(r.Params.IfMatch)
+	if err != nil {
+		return nil, err
+	}
+	v, err := h.s.deps.Flows.SetFlowStatus(ctx, actorFrom(ctx), r.Name, r.Version, governance.StatusRequest{
+		Status: flows.Status(r.Body.Status), Reason: r.Body.Reason, AcceptDrift: r.Body.AcceptDrift, IfRevision: revision})
+	if err != nil {
+		return nil, err
+	}
+	out, err := flowAnswer(v)
+	return gen.SetFlowStatus200JSONResponse{FlowVersionAnswerJSONResponse: out}, err
+}
+
+func flowAnswer(v *governance.FlowVersion) (gen.FlowVersionAnswerJSONResponse, error) {
+	body, err := flowVersion(v)
+	return gen.FlowVersionAnswerJSONResponse{Body: body, Headers: gen.FlowVersionAnswerResponseHeaders{ETag: etag(v.Revision)}}, err
+}
+
+func flowVersion(v *governance.FlowVersion) (gen.FlowVersion, error) {
+	doc, err := json.Marshal(v.Flow)
+	if err != nil {
+		return gen.FlowVersion{}, fmt.Errorf("encode flow %s: %w", v.Flow.Name, err)
+	}
+	return gen.FlowVersion{
+		Name: v.Flow.Name, Version: v.Flow.Version, Digest: v.Digest, Status: gen.FlowStatus(v.Status), Active: v.Active,
+		Revision: v.Revision, ProposalID: v.ProposalID, PromotedBy: v.PromotedBy, CreatedAt: utc(v.CreatedAt), Flow: doc, Savings: savings(v.Savings),
+	}, nil
+}

@@ -1,0 +1,143 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"pave/analyzer"
+	"pave/api/gen"
+	"pave/flows"
+	"pave/governance"
+)
+
+var openStates = []governance.State{governance.StateProposed, governance.StateInReview, governance.StateChanges, governance.StateApproved}
+
+// ListProposals pages the queue.
+func (h *handlers) ListProposals(ctx context.Context, r gen.ListProposalsRequestObject) (gen.ListProposalsResponseObject, error) {
+	p := r.Params
+	f := governance.ProposalFilter{Source: analyzer.Source(p.Source), Sort: string(p.Sort), Limit: pageSize(p.Limit), Cursor: p.Cursor}
+	switch p.State {
+	case "":
+	case gen.ListProposalsParamsStateOpen:
+		f.States = openStates
+	default:
+		f.States = []governance.State{governance.State(p.State)}
+	}
+	page, err := h.s.deps.Proposals.Proposals(ctx, actorFrom(ctx), f)
+	if err != nil {
+		return nil, err
+	}
+	return gen.ListProposals200JSONResponse{Items: list(page.Items, proposalSummary), NextCursor: page.Next}, nil
+}
+
+// GetProposal reads one proposal.
+func (h *handlers) GetProposal(ctx context.Context, r gen.GetProposalRequestObject) (gen.GetProposalResponseObject, error) {
+	p, err := h.s.deps.Proposals.Proposal(ctx, actorFrom(ctx), r.ID)
+	if err != nil {
+		return nil, err
+	}
+	out, err := proposalAnswer(p)
+	return gen.GetProposal200JSONResponse{ProposalAnswerJSONResponse: out}, err
+}
+
+// ReviewProposal records a verdict on one digest.
+func (h *handlers) ReviewProposal(ctx context.Context, r gen.ReviewProposalRequestObject) (gen.ReviewProposalResponseObject, error) {
+	revision, err := ifMatch(r.Params.IfMatch)
+	if err != nil {
+		return nil, err
+	}
+	p, err := h.s.deps.Proposals.Review(ctx, actorFrom(ctx), r.ID, governance.ReviewRequest{
+		Verdict: governance.Verdict(r.Body.Verdict), Digest: r.Body.Digest, Comment: r.Body.Comment, IfRevision: revision})
+	if err != nil {
+		return nil, err
+	}
+	out, err := proposalAnswer(p)
+	return gen.ReviewProposal200JSONResponse{ProposalAnswerJSONResponse: out}, err
+}
+
+// WithdrawProposal takes a proposal out of the queue.
+func (h *handlers) WithdrawProposal(ctx context.Context, r gen.WithdrawProposalRequestObject) (gen.WithdrawProposalResponseObject, error) {
+	revision, err := ifMatch(r.Params.IfMatch)
+	if err != nil {
+		return nil, err
+	}
+	reason := ""
+	if r.Body != nil {
+		reason = r.Body.Reason
+	}
+	p, err := h.s.deps.Proposals.Withdraw(ctx, actorFrom(ctx), r.ID, reason, revision)
+	if err != nil {
+		return nil, err
+	}
+	out, err := proposalAnswer(p)
+	return gen.WithdrawProposal200JSONResponse{ProposalAnswerJSONResponse: out}, err
+}
+
+// PromoteProposal makes a proposal an active flow version.
+func (h *handlers) PromoteProposal(ctx context.Context, r gen.PromoteProposalRequestObject) (gen.PromoteProposalResponseObject, error) {
+	revision, err := ifMatch(r.Params.IfMatch)
+	if err != nil {
+		return nil, err
+	}
+	version := ""
+	if r.Body != nil {
+		version = r.Body.Version
+	}
+	v, err := h.s.deps.Proposals.Promote(ctx, actorFrom(ctx), r.ID, governance.PromoteRequest{Version: version, IfRevision: revision})
+	if err != nil {
+		return nil, err
+	}
+	out, err := flowVersion(v)
+	return gen.PromoteProposal200JSONResponse{Body: out, Headers: gen.PromoteProposal200ResponseHeaders{ETag: etag(v.Revision)}}, err
+}
+
+func proposalAnswer(p *governance.Proposal) (gen.ProposalAnswerJSONResponse, error) {
+	doc, err := json.Marshal(p.Flow)
+	if err != nil {
+		return gen.ProposalAnswerJSONResponse{}, fmt.Errorf("encode flow of proposal %s: %w", p.ID, err)
+	}
+	s := proposalSummary(*p)
+	return gen.ProposalAnswerJSONResponse{
+		Headers: gen.ProposalAnswerResponseHeaders{ETag: etag(p.Revision)},
+		Body: gen.Proposal{
+			ID: s.ID, State: s.State, Source: s.Source, Digest: s.Digest, Revision: s.Revision, FlowName: s.FlowName,
+			Description: s.Description, Tools: s.Tools, Author: s.Author, Editors: s.Editors, Safety: s.Safety, Unbound: s.Unbound,
+			Warnings: s.Warnings, Rank: s.Rank, Score: s.Score, Occurrences: s.Occurrences, Sessions: s.Sessions, Sampled: s.Sampled,
+			Explained: s.Explained, Needs: s.Needs, Approvals: s.Approvals, Savings: s.Savings, PromotedAs: s.PromotedAs,
+			Changed: s.Changed, Returned: s.Returned, CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt,
+			PatternKey: p.PatternKey, Flow: doc, Evidence: evidence(p.Evidence), Reviews: list(p.Reviews, reviewOf),
+		},
+	}, nil
+}
+
+func proposalSummary(p governance.Proposal) gen.ProposalSummary {
+	out := gen.ProposalSummary{
+		ID: p.ID, State: gen.ProposalState(p.State), Source: gen.ProposalSource(p.Source), Digest: p.Digest, Revision: p.Revision,
+		FlowName: p.Flow.Name, Description: p.Flow.Description, Tools: toolsOf(p.Flow), Author: p.Author, Editors: p.Editors,
+		Safety: gen.SideEffects(p.Safety), Unbound: p.Unbound, Warnings: p.Warnings, Rank: p.Rank, Score: finite(p.Score),
+		Needs: p.Needs, Approvals: p.Approvals, Savings: savings(p.Savings), PromotedAs: p.PromotedAs, Changed: p.Changed,
+		Returned: p.Returned, CreatedAt: utc(p.CreatedAt), UpdatedAt: utc(p.UpdatedAt),
+	}
+	if pattern := p.Evidence.Pattern; pattern != nil {
+		out.Occurrences, out.Sessions = pattern.Occurrences, pattern.Sessions
+		if pattern.DataFlow != nil {
+			out.Sampled, out.Explained = pattern.DataFlow.Sampled, pattern.DataFlow.Explained
+		}
+	}
+	return out
+}
+
+// toolsOf names the steps of a flow in order.
+func toolsOf(f *flows.Flow) []string {
+	names := make([]string, len(f.Steps))
+	for i := range f.Steps {
+		names[i] = f.Steps[i].Name()
+	}
+	return names
+}
+
+func reviewOf(r governance.Review) gen.Review {
+	return gen.Review{ID: r.ID, Principal: r.Principal, Verdict: gen.Verdict(r.Verdict), Digest: r.Digest, Comment: r.Comment,
+		Solo: r.Solo, Dismissed: r.Dismissed, At: utc(r.At)}
+}

@@ -1,0 +1,92 @@
+package api
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"pave/api/gen"
+	"pave/flows"
+	"pave/governance"
+	"pave/ingest"
+)
+
+// maxRejected bounds how many rejected records a receipt lists; all are counted.
+const maxRejected = 100
+
+// mountRaw adds the operations tagged raw, which stream their bodies or serve bytes.
+func (s *Server) mountRaw() {
+	s.echo.POST("/api/v1/tool-calls", s.recordToolCalls)
+	s.echo.POST("/v1/traces", echo.WrapHandler(s.deps.OTLP.Traces))
+	s.echo.POST("/v1/logs", echo.WrapHandler(s.deps.OTLP.Logs))
+	s.echo.POST("/v1/metrics", echo.WrapHandler(s.deps.OTLP.Metrics))
+	s.echo.GET("/metrics", echo.WrapHandler(s.metrics.handler()))
+	s.echo.GET("/openapi.yaml", func(c echo.Context) error { return c.Blob(http.StatusOK, "application/yaml", openapiYAML) })
+	s.echo.GET("/openapi.json", func(c echo.Context) error { return c.JSONBlob(http.StatusOK, s.contract.json) })
+}
+
+// recordToolCalls decodes records one by one, makes the good ones durable together and answers what became of each.
+func (s *Server) recordToolCalls(c echo.Context) error {
+	ctx := c.Request().Context()
+	tenant := actorFrom(ctx).Tenant
+	var events []ingest.Event
+	var rejected []ingest.RecordError
+	for event, err := range ingest.DecodeRecords(c.Request().Body, ingest.DecodeOptions{Limits: s.opts.Limits, Origin: ingest.OriginAgent}) {
+		if bad := new(ingest.RecordError); errors.As(err, &bad) {
+			rejected = append(rejected, *bad)
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		events = append(events, event)
+	}
+	if len(events) == 0 && len(rejected) > 0 {
+		return nothingAccepted(rejected)
+	}
+	receipt, err := s.deps.Recorder.Record(ctx, tenant, events)
+	if err != nil {
+		return storeError(err)
+	}
+	s.metrics.ingested(receipt.Accepted, receipt.Duplicates, len(rejected))
+	out := gen.IngestReceipt{Accepted: receipt.Accepted, Duplicates: receipt.Duplicates, RejectedCount: len(rejected),
+		Rejected: list(rejected[:min(len(rejected), maxRejected)], rejectedRecord)}
+	for _, w := range receipt.Warnings {
+		out.Warnings = append(out.Warnings, gen.IngestWarning{Code: gen.IngestWarningCode(w.Code), Count: w.Count, Detail: w.Message})
+	}
+	if c.QueryParam("assemble") == "true" {
+		if out.SessionsAssembled, err = s.deps.Sessions.Assemble(ctx, tenant); err != nil {
+			return storeError(err)
+		}
+	}
+	return c.JSON(http.StatusOK, out)
+}
+
+func rejectedRecord(e ingest.RecordError) gen.RejectedRecord {
+	return gen.RejectedRecord{Index: e.Index, Line: e.Line, Code: string(e.Code), Pointer: e.Pointer, Detail: e.Message}
+}
+
+// nothingAccepted answers a request without one good record as an error.
+func nothingAccepted(rejected []ingest.RecordError) error {
+	details := list(rejected[:min(len(rejected), maxDetails)], func(e ingest.RecordError) flows.ErrorDetail {
+		return flows.ErrorDetail{Pointer: fmt.Sprintf("/%d%s", e.Index, e.Pointer), Code: string(e.Code), Detail: e.Message}
+	})
+	return flows.NewError(rejected[0].Code, fmt.Sprintf("none of the %d records can be taken; the first: %s", len(rejected), rejected[0].Message), details...)
+}
+
+// patience extends the write deadline of operations that work in line.
+func (s *Server) patience(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		if op := s.operation(c); op != nil && (op.id == "runFlow" || op.id == "startMiningRun") {
+			// In-process callers have no connection and need no deadline.
+			_ = http.NewResponseController(c.Response()).SetWriteDeadline(time.Now().Add(longWrite))
+		}
+		return next(c)
+	}
+}
+
+// ActorOf is the authenticated caller of a request that reached a mounted handler.
+func ActorOf(r *http.Request) governance.Actor { return actorFrom(r.Context()) }

@@ -1,0 +1,181 @@
+// Package api is the HTTP face of pave: an echo server generated from openapi.yaml over the domain packages. A
+// handler decodes, authorises, calls one domain method and encodes; rules live in the domain.
+package api
+
+import (
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"runtime/debug"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/labstack/echo/v4"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"pave/api/gen"
+	"pave/flows"
+	"pave/ingest"
+)
+
+// Options configure a Server.
+type Options struct {
+	Tenant string // default ingest.DefaultTenant
+	// NoAuth answers requests without a key as LocalPrincipal with every scope; for loopback listeners only.
+	NoAuth         bool
+	LocalPrincipal string
+	Limits         ingest.Limits
+	Logger         *slog.Logger // nil discards
+	Version        string
+	Revision       string // of the source, "" when unknown
+}
+
+// Server answers the API. It is safe for concurrent use.
+type Server struct {
+	deps     Deps
+	opts     Options
+	log      *slog.Logger
+	contract *contract
+	echo     *echo.Echo
+	metrics  *metrics
+	draining atomic.Bool
+}
+
+// New builds a server over its dependencies. It fails when a route and the contract do not agree.
+func New(deps Deps, opts Options) (*Server, error) {
+	c, err := loadContract()
+	if err != nil {
+		return nil, err
+	}
+	if opts.Tenant == "" {
+		opts.Tenant = ingest.DefaultTenant
+	}
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	opts.Limits = opts.Limits.WithDefaults()
+	s := &Server{deps: deps, opts: opts, log: opts.Logger, contract: c, metrics: newMetrics(deps.Status)}
+	e := echo.New()
+	e.HideBanner, e.HidePort = true, true
+	e.HTTPErrorHandler = s.handleError
+	// The address of the connection is the client's; forwarded headers are not believed.
+	e.IPExtractor = echo.ExtractIPDirect()
+	e.JSONSerializer = strictJSON{}
+	e.Use(s.observe, s.recovered, crossOrigin, s.authorise, s.bodyLimits, s.validate, s.patience)
+	s.echo = e
+	gen.RegisterHandlers(e, gen.NewStrictHandler(&handlers{s}, nil))
+	s.mountRaw()
+	return s, s.checkRoutes()
+}
+
+// ServeHTTP answers one request.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.echo.ServeHTTP(w, r) }
+
+// Registry is where other parts of the process register their metrics.
+func (s *Server) Registry() prometheus.Registerer { return s.metrics.registry }
+
+// Drain makes /readyz answer 503 from now on, so that load balancers stop sending.
+func (s *Server) Drain() { s.draining.Store(true) }
+
+// operation is the contract's entry for the matched route, nil when there is none.
+func (s *Server) operation(c echo.Context) *operation {
+	return s.contract.operations[c.Request().Method+" "+c.Path()]
+}
+
+// checkRoutes refuses a route that the contract does not have, which nothing would guard, and an operation without
+// a route.
+func (s *Server) checkRoutes() error {
+	have := make(map[string]bool)
+	for _, route := range s.echo.Routes() {
+		key := route.Method + " " + route.Path
+		if s.contract.operations[key] == nil {
+			return fmt.Errorf("route %s is not in openapi.yaml", key)
+		}
+		have[key] = true
+	}
+	for key := range s.contract.operations {
+		if !have[key] {
+			return fmt.Errorf("operation %s of openapi.yaml has no route", key)
+		}
+	}
+	return nil
+}
+
+// observe gives each request its id, counts it and logs it.
+func (s *Server) observe(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		start := time.Now()
+		id, err := uuid.NewV7()
+		if err != nil {
+			return fmt.Errorf("request id: %w", err)
+		}
+		header := c.Response().Header()
+		header.Set(echo.HeaderXRequestID, id.String())
+		header.Set(echo.HeaderXContentTypeOptions, "nosniff")
+		if err := next(c); err != nil {
+			c.Error(err)
+		}
+		name := "none"
+		if op := s.operation(c); op != nil {
+			name = op.id
+		}
+		took := time.Since(start)
+		s.metrics.request(name, c.Response().Status, took)
+		s.log.DebugContext(c.Request().Context(), "request", "request_id", id.String(), "operation", name,
+			"status", c.Response().Status, "duration_ms", took.Milliseconds(), "peer", c.RealIP())
+		return nil
+	}
+}
+
+// crossOrigin refuses state-changing requests that a browser sends from a foreign page.
+func crossOrigin(next echo.HandlerFunc) echo.HandlerFunc {
+	protection := http.NewCrossOriginProtection()
+	return func(c echo.Context) error {
+		if err := protection.Check(c.Request()); err != nil {
+			return flows.NewError(flows.CodeForbidden, "this is a request of a page from another origin")
+		}
+		return next(c)
+	}
+}
+
+func stack() string { return string(debug.Stack()) }
+
+// Time limits of a connection. Runs and waited mining passes extend the write limit for themselves.
+const (
+	headerTimeout = 5 * time.Second
+	readTimeout   = 30 * time.Second
+	writeTimeout  = 60 * time.Second
+	idleTimeout   = 60 * time.Second
+	// longWrite bounds the answers of operations that work in line: a run takes at most ten minutes.
+	longWrite = 11 * time.Minute
+)
+
+// HTTPServer wraps a handler with the time limits of a listener.
+func HTTPServer(h http.Handler, log *slog.Logger) *http.Server {
+	return &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: headerTimeout,
+		ReadTimeout:       readTimeout,
+		WriteTimeout:      writeTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    64 << 10,
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	}
+}
+
+// OTLPOnly serves the OTLP paths of h and nothing else; for the listener on the protocol's own port.
+func OTLPOnly(h http.Handler) http.Handler {
+	mux := http.NewServeMux()
+	for _, path := range []string{"/v1/traces", "/v1/logs", "/v1/metrics"} {
+		mux.Handle(path, h)
+	}
+	return mux
+}
+
+// IsLoopback reports whether a listener's address is reachable from this machine only.
+func IsLoopback(addr net.Addr) bool {
+	tcp, ok := addr.(*net.TCPAddr)
+	return ok && tcp.IP.IsLoopback()
+}
