@@ -104,7 +104,7 @@ func (s *Service) MiningRun(ctx context.Context, actor Actor, id string) (run *M
 }
 
 // MiningRuns lists passes, newest first, with everything but their patterns.
-func (s *Service) MiningRuns(ctx context.Context, actor Actor, limit int, cursor string) (page store.Page[MiningRun], err error) {
+func (s *Service) MiningRuns(ctx context.Context, actor Actor, limit int, cursor string) (page Page[MiningRun], err error) {
 	err = s.view(ctx, actor, ActionRead, func(r *store.Reader, tenant string, _ Policy) error {
 		rows, err := r.MiningRuns(tenant, limit, cursor)
 		if err != nil {

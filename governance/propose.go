@@ -110,8 +110,12 @@ func (q *queue) take(cand *analyzer.Candidate) (ProposeItem, error) {
 		return item, err
 	}
 	for _, row := range rows {
-		if slices.Contains(openStates, row.State) {
+		switch {
+		case slices.Contains(openStates, row.State):
 			return q.refresh(cand, row, item)
+		case row.State == string(StatePromoted) && row.CandidateDigest == cand.Digest:
+			item.ProposalID, item.Outcome, item.Reason = row.ID, OutcomeSuppressed, "promoted already as "+row.PromotedAs
+			return item, nil
 		}
 	}
 	returned := ""
@@ -121,11 +125,7 @@ func (q *queue) take(cand *analyzer.Candidate) (ProposeItem, error) {
 			return item, err
 		}
 		item.ProposalID = old.ID
-		switch {
-		case old.State == StatePromoted && rows[0].CandidateDigest == cand.Digest:
-			item.Outcome, item.Reason = OutcomeSuppressed, "promoted already as "+old.PromotedAs
-			return item, nil
-		case old.State == StateRejected || old.State == StateWithdrawn:
+		if old.State == StateRejected || old.State == StateWithdrawn {
 			if returned = q.since(old, cand); returned == "" {
 				item.Outcome, item.Reason = OutcomeSuppressed, fmt.Sprintf("%s before, and nothing changed enough since", old.State)
 				return item, nil
@@ -235,13 +235,13 @@ func (q *queue) named(f *flows.Flow, patternKey string) (*flows.Flow, error) {
 }
 
 func (q *queue) nameTaken(name, patternKey string) (bool, error) {
-	rows, err := q.ProposalsLike(q.tenant, name)
+	rows, err := q.ProposalsNamed(q.tenant, name)
 	if err != nil {
 		return false, err
 	}
 	for _, row := range rows {
 		decidedAgainst := row.State == string(StateRejected) || row.State == string(StateWithdrawn)
-		if row.FlowName == name && row.PatternKey != patternKey && !decidedAgainst {
+		if row.PatternKey != patternKey && !decidedAgainst {
 			return true, nil
 		}
 	}
@@ -328,15 +328,15 @@ func (s *Service) Submit(ctx context.Context, actor Actor, flow *flows.Flow) (*P
 		draft := *flow
 		draft.Status = flows.StatusNeedsReview
 		key := "submitted:" + flow.Name
-		rows, err := c.ProposalsLike(c.tenant, flow.Name)
+		rows, err := c.ProposalsNamed(c.tenant, flow.Name)
 		if err != nil {
 			return err
 		}
 		for _, row := range rows {
-			if row.FlowName == flow.Name && slices.Contains(openStates, row.State) {
+			if slices.Contains(openStates, row.State) {
 				return flows.NewError(flows.CodeExists, fmt.Sprintf("proposal %s for a flow %q is open already; edit it or take another name", row.ID, flow.Name))
 			}
-			if row.FlowName == flow.Name && row.State == string(StatePromoted) {
+			if row.State == string(StatePromoted) {
 				key = row.PatternKey // the next version of the same thing
 			}
 		}

@@ -22,7 +22,7 @@ type ProposalFilter struct {
 }
 
 // Proposals lists proposals as they stand with the current tools and policy.
-func (s *Service) Proposals(ctx context.Context, actor Actor, f ProposalFilter) (page store.Page[Proposal], err error) {
+func (s *Service) Proposals(ctx context.Context, actor Actor, f ProposalFilter) (page Page[Proposal], err error) {
 	if f.Sort != "" && !slices.Contains(store.ProposalSorts, f.Sort) {
 		return page, flows.NewError(flows.CodeInvalid, fmt.Sprintf("sort %q: use one of %v", f.Sort, store.ProposalSorts))
 	}

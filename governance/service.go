@@ -84,6 +84,9 @@ func randomID() string {
 	return idEncoding.EncodeToString(raw[:])[:12]
 }
 
+// Page is one page of a list; Next is "" on the last.
+type Page[T any] = store.Page[T]
+
 func tenantOf(a Actor) string {
 	if a.Tenant == "" {
 		return ingest.DefaultTenant

@@ -212,6 +212,28 @@ func (s *Service) Tools(ctx context.Context, actor Actor) (out []ToolVersion, er
 	return out, err
 }
 
+// DeclaredTools lists the declared tools by name, for those who make candidates of them.
+func (s *Service) DeclaredTools(ctx context.Context, actor Actor) (out []*flows.Tool, err error) {
+	err = s.view(ctx, actor, ActionPropose, func(r *store.Reader, tenant string, _ Policy) error {
+		rows, err := r.Tools(tenant)
+		if err != nil {
+			return err
+		}
+		for _, row := range rows {
+			if row.Inferred {
+				continue
+			}
+			t, err := toolVersion(row)
+			if err != nil {
+				return err
+			}
+			out = append(out, t.Tool)
+		}
+		return nil
+	})
+	return out, err
+}
+
 // Tool reads the current definition of one tool, declared before inferred.
 func (s *Service) Tool(ctx context.Context, actor Actor, name string) (v *ToolVersion, err error) {
 	err = s.view(ctx, actor, ActionRead, func(r *store.Reader, tenant string, _ Policy) error {

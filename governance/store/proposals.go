@@ -109,6 +109,11 @@ func (r *Reader) ProposalsLike(tenant, prefixOrName string) ([]ProposalRow, erro
 		tenant, prefixOrName, prefixOrName, prefixOrName)
 }
 
+// ProposalsNamed lists every proposal for the flow of a name, newest first.
+func (r *Reader) ProposalsNamed(tenant, flowName string) ([]ProposalRow, error) {
+	return r.proposals(`flow_name = ? ORDER BY created_at DESC, id`, tenant, flowName)
+}
+
 // ProposalsOfPattern lists every proposal made for a pattern, newest first.
 func (r *Reader) ProposalsOfPattern(tenant, patternKey string) ([]ProposalRow, error) {
 	return r.proposals(`pattern_key = ? ORDER BY created_at DESC, id DESC`, tenant, patternKey)
