@@ -1,0 +1,5 @@
+package transcript
+
+import "errors"
+
+func (s *sink) otlp(in *input, format Format) error { return errors.New("soon") }
