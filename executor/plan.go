@@ -96,6 +96,9 @@ type toolPlan struct {
 	outputs []string // declared output keys in order
 	wraps   bool     // a result that is no object becomes {"result": ...}
 	timeout time.Duration
+	// rebuilds: validation makes a new object of every answer, so that only what is nested in it could be shared
+	// with the tool.
+	rebuilds bool
 }
 
 // resultKey holds the result of a tool whose result is no object.
@@ -124,6 +127,7 @@ func newToolPlan(tool *flows.Tool) (*toolPlan, error) {
 		if tp.out, err = schema.Compile(tool.OutputSchema); err != nil {
 			return nil, fmt.Errorf("output_schema: %w", err)
 		}
+		tp.rebuilds = tp.out.IsObject()
 		fields := tp.out.Fields()
 		for _, f := range fields {
 			tp.outputs = append(tp.outputs, f.Name)

@@ -3,6 +3,7 @@ package executor
 import (
 	"encoding/json"
 	"errors"
+	"maps"
 	"math"
 	"strconv"
 	"unicode/utf8"
@@ -16,32 +17,55 @@ import (
 // converted by way of their JSON encoding.
 func snapshot(v any) (copied any, size int, err error) { return snapshotAt(v, value.MaxDepth) }
 
+// flat returns the size of an object whose values are all scalars in the forms of package value: such an object
+// needs no copy where a fresh one is made of it anyway.
+func flat(v any) (size int, ok bool) {
+	m, ok := v.(map[string]any)
+	if !ok {
+		return 0, false
+	}
+	size = 2 + separators(len(m))
+	for k, element := range m {
+		switch element.(type) {
+		case nil, bool, string, int64, float64:
+			_, n, err := snapshotAt(element, 0)
+			if err != nil {
+				return 0, false
+			}
+			size += stringSize(k) + 2 + n
+		default:
+			return 0, false
+		}
+	}
+	return size, true
+}
+
 var (
 	errTooDeep  = errors.New("is nested too deeply")
 	errInfinite = errors.New("holds a number that is not finite, which JSON cannot express")
 	errNotJSON  = errors.New("cannot be expressed as JSON")
 )
 
-func snapshotAt(v any, depth int) (any, int, error) {
-	switch v := v.(type) {
+func snapshotAt(original any, depth int) (any, int, error) {
+	switch v := original.(type) {
 	case nil:
-		return nil, 4, nil
+		return nil, len("null"), nil
 	case bool:
 		if v {
-			return v, 4, nil
+			return original, len("true"), nil
 		}
-		return v, 5, nil
+		return original, len("false"), nil
 	case string:
-		return v, stringSize(v), nil
+		return original, stringSize(v), nil
 	case int64:
-		return v, intSize(v), nil
+		return original, intSize(v), nil
 	case int:
 		return int64(v), intSize(int64(v)), nil
 	case float64:
 		if math.IsNaN(v) || math.IsInf(v, 0) {
 			return nil, 0, errInfinite
 		}
-		return v, floatSize(v), nil
+		return original, floatSize(v), nil
 	case map[string]any:
 		return snapshotMap(v, depth)
 	case []any:
@@ -60,7 +84,7 @@ func snapshotAt(v any, depth int) (any, int, error) {
 	case json.Number:
 		return snapshotNumber(v)
 	}
-	converted, err := value.Of(v)
+	converted, err := value.Of(original)
 	if err != nil {
 		return nil, 0, errNotJSON
 	}
@@ -104,6 +128,19 @@ func snapshotObject(m map[string]any) (map[string]any, int, error) {
 		return nil, 0, err
 	}
 	return c.(map[string]any), size, nil
+}
+
+// private returns a copy of validated inputs for the tool to keep.
+func private(m map[string]any) (map[string]any, error) {
+	for _, v := range m {
+		switch v.(type) {
+		case nil, bool, string, int64, float64:
+		default:
+			out, _, err := snapshotObject(m)
+			return out, err
+		}
+	}
+	return maps.Clone(m), nil
 }
 
 func separators(n int) int { return 2 * max(0, n-1) }

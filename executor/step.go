@@ -114,7 +114,7 @@ func (r *run) attempts(sp *stepPlan, rec *StepRecord, resolved map[string]any) (
 // attempt is one call of a tool: a private copy of the inputs goes out, a private copy of the answer comes in, is
 // measured, wrapped if it is no object, and validated.
 func (r *run) attempt(sp *stepPlan, tp *toolPlan, inputs map[string]any, attempt int, fallback bool) (map[string]any, int, *failure) {
-	sent, _, err := snapshotObject(inputs)
+	sent, err := private(inputs)
 	if err != nil {
 		return nil, 0, failExecution(tp.tool.Name, sp.index, &ToolError{Class: ClassOther, Message: "the input " + err.Error()})
 	}
@@ -123,9 +123,12 @@ func (r *run) attempt(sp *stepPlan, tp *toolPlan, inputs map[string]any, attempt
 	if err != nil {
 		return nil, 0, r.callFailure(sp, tp, err)
 	}
-	answer, size, err := snapshot(raw)
-	if err != nil {
-		return nil, 0, failExecution(tp.tool.Name, sp.index, &ToolError{Class: ClassValidation, Message: "the tool's answer " + err.Error()})
+	answer := raw
+	size, isFlat := flat(raw)
+	if !isFlat || !tp.rebuilds {
+		if answer, size, err = snapshot(raw); err != nil {
+			return nil, 0, failExecution(tp.tool.Name, sp.index, &ToolError{Class: ClassValidation, Message: "the tool's answer " + err.Error()})
+		}
 	}
 	if limit := tp.maxOutput(r.e.limits.MaxOutputBytes); size > limit {
 		return nil, 0, failSize(tp.tool.Name, size, limit)
