@@ -3,6 +3,7 @@ package clickhouse
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -30,6 +31,8 @@ type dirtySet struct {
 	mu       sync.Mutex
 	loaded   bool
 	sessions map[string]dirtyState
+	// order lists the sessions by their newest event, and some that were taken out since; nil when it is to be made.
+	order []string
 	// cursor is the newest change seen, in microseconds of the server's clock; seen are the changes since
 	// cursor-lateFeed.
 	cursor int64
@@ -59,28 +62,43 @@ func (s *Store) Dirty(ctx context.Context, tenant string, quietSince time.Time, 
 	d := &s.tenant(tenant).dirty
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	quiet := d.quiet(quietSince)
-	if !d.partial || len(quiet) < limit {
-		if err := s.refresh(ctx, tenant, d); err != nil {
-			return nil, err
-		}
-		quiet = d.quiet(quietSince)
+	quiet := d.quiet(quietSince, limit)
+	if d.partial && len(quiet) == limit {
+		return quiet, nil
 	}
-	slices.SortFunc(quiet, func(a, b store.DirtySession) int {
-		return cmp.Or(cmp.Compare(d.sessions[a.ID].received, d.sessions[b.ID].received), cmp.Compare(a.ID, b.ID))
-	})
-	return quiet[:min(limit, len(quiet))], nil
+	if err := s.refresh(ctx, tenant, d); err != nil {
+		return nil, err
+	}
+	return d.quiet(quietSince, limit), nil
 }
 
-// quiet lists the sessions without events received after since, in no order.
-func (d *dirtySet) quiet(since time.Time) []store.DirtySession {
+// quiet lists sessions without events received after since, oldest newest event first.
+func (d *dirtySet) quiet(since time.Time, limit int) []store.DirtySession {
+	if d.order == nil {
+		d.order = slices.SortedFunc(maps.Keys(d.sessions), func(a, b string) int {
+			return cmp.Or(cmp.Compare(d.sessions[a].received, d.sessions[b].received), cmp.Compare(a, b))
+		})
+	}
+	for len(d.order) > 0 && !d.holds(d.order[0]) {
+		d.order = d.order[1:]
+	}
 	var list []store.DirtySession
-	for id, st := range d.sessions {
-		if since.IsZero() || st.received <= since.UnixNano() {
-			list = append(list, store.DirtySession{ID: id, Watermark: st.mark})
+	for _, id := range d.order {
+		st, ok := d.sessions[id]
+		if !ok {
+			continue
 		}
+		if len(list) == limit || (!since.IsZero() && st.received > nanos(since)) {
+			break
+		}
+		list = append(list, store.DirtySession{ID: id, Watermark: st.mark})
 	}
 	return list
+}
+
+func (d *dirtySet) holds(id string) bool {
+	_, ok := d.sessions[id]
+	return ok
 }
 
 // put takes out a session that was assembled with the watermark.
@@ -214,7 +232,7 @@ func (s *Store) evaluate(ctx context.Context, tenant string, d *dirtySet, from, 
 		if err := rows.Scan(&id, &st.mark, &st.received); err != nil {
 			return err
 		}
-		d.sessions[id] = st
+		d.sessions[id], d.order = st, nil
 		found++
 		return nil
 	})

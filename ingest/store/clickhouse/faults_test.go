@@ -324,6 +324,7 @@ func TestHangingServer(t *testing.T) {
 	require.ErrorIs(t, s.Sequences(impatient, tenant, store.SequenceFilter{}, nil), context.DeadlineExceeded)
 	require.NoError(t, s.Close())
 	f.set(func(f *faults) { f.hang = false })
+	cfg.Limits = clickhouse.Limits{}
 	again := open(t, cfg)
 	require.Equal(t, calls("trace:a", 0, 10), eventsOf(t, again, "trace:a"))
 }
