@@ -116,6 +116,9 @@ func (s *Schema) IsObject() bool {
 	return n.props != nil || len(n.types) == 1 && n.types[0] == kindObject
 }
 
+// DropsUnknown reports whether undeclared keys of an object disappear, as opposed to being kept or refused.
+func (s *Schema) DropsUnknown() bool { return s.root.deref().extras == extrasDrop && s.IsObject() }
+
 // Fields lists the properties in declaration order.
 func (s *Schema) Fields() []Field {
 	n := s.root.deref()

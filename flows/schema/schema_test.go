@@ -190,6 +190,10 @@ func TestFieldsAndAt(t *testing.T) {
 	_, ok = s.Field("nobody")
 	assert.False(t, ok)
 	assert.True(t, s.IsObject())
+	for text, drops := range map[string]bool{`{"type":"object","properties":{}}`: true, `{"type":"object"}`: false, `{}`: false,
+		`{"type":"object","properties":{},"additionalProperties":false}`: false, `{"type":"object","properties":{},"additionalProperties":true}`: false} {
+		assert.Equal(t, drops, compile(t, text).DropsUnknown(), text)
+	}
 }
 
 func TestAssignable(t *testing.T) {

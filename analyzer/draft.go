@@ -1,0 +1,276 @@
+package analyzer
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"pave/flows"
+	"pave/flows/schema"
+	"pave/flows/value"
+)
+
+// draft is a linear flow under construction.
+type draft struct {
+	steps    []draftStep
+	inputs   []draftInput
+	warnings []string
+}
+
+type draftStep struct {
+	tool *known
+	key  string // context key of the whole output
+	// wrapped: the result is no object, so it lies under key/result.
+	wrapped bool
+	mapping flows.Mapping
+	// used are the pointers into the result that later steps read.
+	used []string
+}
+
+// draftInput is one input of the flow; the first argument that it fills gives its type.
+type draftInput struct {
+	name     string
+	tool     *known
+	arg      string
+	origin   string // how callers came to the value, for the description
+	required bool
+}
+
+func (d *draft) warn(format string, args ...any) {
+	d.warnings = append(d.warnings, fmt.Sprintf(format, args...))
+}
+
+// output is the pointer to a place of a step's result.
+func (s *draftStep) output(pointer string) flows.MappingValue {
+	at := "/" + value.Escape(s.key)
+	if s.wrapped {
+		at += "/" + wrapKey
+	} else if pointer == "" {
+		return flows.Key(s.key)
+	}
+	return flows.Pointer(at + pointer)
+}
+
+// schemaAt is the schema of a place of the step's result; impossible when the schema does not allow anything there.
+func (s *draftStep) schemaAt(pointer string) (at *schema.Schema, proven, impossible bool) {
+	if s.tool.out == nil {
+		return nil, false, false
+	}
+	if s.wrapped {
+		pointer = "/" + wrapKey + pointer
+	}
+	p, err := value.ParsePointer(pointer)
+	if err != nil {
+		return nil, false, true
+	}
+	at, proven = s.tool.out.At(p)
+	return at, proven, at == nil
+}
+
+func (s *draftStep) mapArg(arg string, v flows.MappingValue) {
+	s.mapping = append(s.mapping, flows.MappingEntry{Target: arg, Value: v})
+}
+
+func optional(v flows.MappingValue) flows.MappingValue {
+	return flows.MappingValue{Kind: flows.MapOptional, Inner: &v}
+}
+
+// input declares an input of the flow, or adds a use to it.
+func (d *draft) input(in draftInput) {
+	i := slices.IndexFunc(d.inputs, func(known draftInput) bool { return known.name == in.name })
+	if i < 0 {
+		d.inputs = append(d.inputs, in)
+		return
+	}
+	d.inputs[i].required = d.inputs[i].required || in.required
+}
+
+// newInput declares a required input that nothing in the flow is named after yet, and returns its name.
+func (d *draft) newInput(tool *known, arg string) string {
+	taken := map[string]bool{}
+	for i := range d.steps {
+		taken[d.steps[i].key] = true
+	}
+	for i := range d.inputs {
+		taken[d.inputs[i].name] = true
+	}
+	name := freeName(taken, arg, "_input")
+	d.input(draftInput{name: name, tool: tool, arg: arg, required: true})
+	return name
+}
+
+// mapNothing settles a step that takes no argument: an empty mapping would hand it the whole context. ok is false
+// when the tool's schema leaves no way to say so.
+func (d *draft) mapNothing(k int) (ok bool) {
+	s := &d.steps[k]
+	if len(s.mapping) > 0 || k == 0 && len(d.inputs) == 0 || s.tool.in == nil {
+		return true
+	}
+	if fields := s.tool.in.Fields(); len(fields) > 0 {
+		// The step's own output is never there before the step: the argument is always left out.
+		s.mapArg(fields[0].Name, optional(flows.Key(s.key)))
+		return true
+	}
+	return s.tool.in.DropsUnknown()
+}
+
+// flow writes the draft down. name and description must not hold counts: they are part of the digest.
+func (d *draft) flow(name, description string) *flows.Flow {
+	f := &flows.Flow{
+		FormatVersion: flows.FormatVersion11, Type: flows.TypeFlow, Name: name, Version: "0.1.0", Description: description,
+		InputSchema: d.inputSchema(), OnContextCollision: flows.CollisionError, OnFailure: flows.OnFailureHandBack,
+		Status: flows.StatusNeedsReview, Safety: d.safety(), Returns: d.returns(),
+		Governance: &flows.Governance{Lifecycle: flows.LifecycleSuggested},
+	}
+	for i := range d.steps {
+		s := &d.steps[i]
+		f.Steps = append(f.Steps, flows.Step{ToolName: s.tool.tool.Name, InputMapping: s.mapping, OutputAs: s.key})
+		if !slices.Contains(f.Governance.ReplacesTools, s.tool.tool.Name) {
+			f.Governance.ReplacesTools = append(f.Governance.ReplacesTools, s.tool.tool.Name)
+		}
+	}
+	return f
+}
+
+// safety merges the contracts of the tools; nil, unknown, when one of them is.
+func (d *draft) safety() *flows.SafetyContract {
+	var contracts []flows.SafetyContract
+	for i := range d.steps {
+		c := d.steps[i].tool.tool.Safety
+		if c == nil {
+			return nil
+		}
+		contracts = append(contracts, *c)
+	}
+	merged := flows.MergeSafety(contracts...)
+	return &merged
+}
+
+// effects is the side-effect level for the queue: unknown counts as external.
+func (d *draft) effects() flows.SideEffects {
+	level := flows.EffectNone
+	for i := range d.steps {
+		if e := flows.Effects(d.steps[i].tool.tool.Safety); flows.Exceeds(e, level) {
+			level = e
+		}
+	}
+	return level
+}
+
+// unbound names the tools that nothing binds.
+func (d *draft) unbound() []string {
+	var out []string
+	for i := range d.steps {
+		if t := d.steps[i].tool.tool; t.Binding == nil && !slices.Contains(out, t.Name) {
+			out = append(out, t.Name)
+		}
+	}
+	return out
+}
+
+// returns keeps the last output, and of the others what is more than a key to a later step.
+func (d *draft) returns() flows.Mapping {
+	var out flows.Mapping
+	for i := range d.steps {
+		s := &d.steps[i]
+		if i == len(d.steps)-1 || !s.onlyKey() {
+			out = append(out, flows.MappingEntry{Target: s.key, Value: s.output("")})
+		}
+	}
+	return out
+}
+
+// onlyKey reports whether later steps read all there is in the step's result.
+func (s *draftStep) onlyKey() bool {
+	if slices.Contains(s.used, "") {
+		return true
+	}
+	if s.wrapped || s.tool.out == nil || len(s.used) == 0 || s.tool.out.Fields() == nil {
+		return false
+	}
+	for _, f := range s.tool.out.Fields() {
+		if !slices.Contains(s.used, "/"+value.Escape(f.Name)) {
+			return false
+		}
+	}
+	return len(s.tool.out.Fields()) > 0
+}
+
+func (d *draft) inputSchema() flows.RawSchema {
+	properties, required := value.Members{}, []any{}
+	for _, in := range d.inputs {
+		properties = append(properties, value.Member{Key: in.name, Value: in.schema()})
+		if in.required {
+			required = append(required, in.name)
+		}
+	}
+	root := value.Members{{Key: "type", Value: "object"}, {Key: "properties", Value: properties}}
+	if len(required) > 0 {
+		root = append(root, value.Member{Key: "required", Value: required})
+	}
+	root = append(root, value.Member{Key: "additionalProperties", Value: false})
+	return flows.RawSchema(value.Encode(root))
+}
+
+// schema is the argument's schema in the tool, with a description that says where callers get the value.
+func (in *draftInput) schema() value.Members {
+	out := value.Members{}
+	description := ""
+	if m, ok := propertyOf(in.tool.tool.InputSchema, in.arg); ok {
+		for _, e := range m {
+			switch e.Key {
+			case "description":
+				description, _ = e.Value.(string)
+			case "title", "default", "examples":
+			default:
+				out = append(out, e)
+			}
+		}
+	}
+	if strings.Contains(string(value.Encode(out)), `"$ref"`) {
+		out = typeOnly(in.tool, in.arg)
+	}
+	if in.origin != "" {
+		if description != "" {
+			description = strings.TrimRight(description, ". ") + "; "
+		}
+		description += in.origin
+	}
+	if description != "" {
+		out = append(out, value.Member{Key: "description", Value: description})
+	}
+	return out
+}
+
+// typeOnly stands in for a schema that points elsewhere in the tool's document.
+func typeOnly(tool *known, arg string) value.Members {
+	if tool.in != nil {
+		if f, ok := tool.in.Field(arg); ok && slices.Contains([]string{"string", "integer", "number", "boolean", "array", "object"}, f.Type) {
+			return value.Members{{Key: "type", Value: f.Type}}
+		}
+	}
+	return value.Members{}
+}
+
+// propertyOf is the schema of one property as it is declared.
+func propertyOf(raw flows.RawSchema, name string) (value.Members, bool) {
+	if raw == nil {
+		return nil, false
+	}
+	doc, err := value.DecodeOrdered(raw, value.Limits{})
+	if err != nil {
+		return nil, false
+	}
+	var at any = doc
+	for _, key := range []string{"properties", name} {
+		m, ok := at.(value.Members)
+		if !ok {
+			return nil, false
+		}
+		if at, ok = m.Get(key); !ok {
+			return nil, false
+		}
+	}
+	m, ok := at.(value.Members)
+	return m, ok
+}

@@ -1,0 +1,230 @@
+package analyzer
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"pave/flows"
+	"pave/flows/value"
+	"pave/observer"
+)
+
+// mostlyPresent is the presence from which on an argument counts as always given.
+const mostlyPresent = 0.98
+
+// refusal says why a pattern makes no candidate.
+type refusal string
+
+func refuse(format string, args ...any) refusal { return refusal(fmt.Sprintf(format, args...)) }
+
+// draftOf turns a mined pattern into a draft and checks each mapping against the tools' schemas.
+func draftOf(p *observer.Pattern, tools *lookup, kinds []resultKind) (*draft, refusal) {
+	var inputNames []string
+	for _, in := range p.DataFlow.Inputs {
+		inputNames = append(inputNames, in.Name)
+	}
+	b := &minedDraft{draft: &draft{}, pattern: p}
+	for k, key := range outputKeys(p.Tools, inputNames) {
+		b.steps = append(b.steps, draftStep{tool: tools.tool(p.Tools[k]), key: key})
+	}
+	for k := range b.steps {
+		b.steps[k].wrapped = b.isWrapped(k, kinds[k])
+	}
+	for k := range b.steps {
+		for i := range p.DataFlow.Steps[k].Args {
+			if r := b.argument(k, &p.DataFlow.Steps[k].Args[i]); r != "" {
+				return nil, r
+			}
+		}
+		b.requiredLeft(k)
+		slices.SortFunc(b.steps[k].mapping, func(x, y flows.MappingEntry) int { return strings.Compare(x.Target, y.Target) })
+	}
+	for k := range b.steps {
+		if !b.mapNothing(k) {
+			return nil, refuse("%s takes no arguments and refuses others, so a flow cannot call it after other steps", p.Tools[k])
+		}
+	}
+	return b.draft, ""
+}
+
+type minedDraft struct {
+	*draft
+	pattern *observer.Pattern
+}
+
+// resultKind counts what the results of one step were in the examples.
+type resultKind struct{ objects, others int }
+
+// isWrapped: what was recorded decides; without records the schema does.
+func (b *minedDraft) isWrapped(k int, kind resultKind) bool {
+	if kind.objects+kind.others > 0 {
+		return kind.others > kind.objects
+	}
+	out := b.steps[k].tool.out
+	if out == nil {
+		return false
+	}
+	fields := out.Fields()
+	return len(fields) == 1 && fields[0].Name == wrapKey
+}
+
+// source is where an argument's value comes from once arguments of earlier steps are followed to their own source.
+func (b *minedDraft) source(a *observer.ArgFlow) (*observer.ArgFlow, bool) {
+	for range len(b.steps) + 1 {
+		if a.Kind != observer.SourceArg {
+			return a, true
+		}
+		if a.Step < 0 || a.Step >= len(b.steps) {
+			return nil, false
+		}
+		args := b.pattern.DataFlow.Steps[a.Step].Args
+		i := slices.IndexFunc(args, func(o observer.ArgFlow) bool { return o.Arg == a.Pointer })
+		if i < 0 {
+			return nil, false
+		}
+		a = &args[i]
+	}
+	return nil, false
+}
+
+func (b *minedDraft) argument(k int, a *observer.ArgFlow) refusal {
+	step := &b.steps[k]
+	required := false
+	if in := step.tool.in; in != nil {
+		f, declared := in.Field(a.Arg)
+		required = declared && f.Required
+		if at, _ := in.At(value.Pointer{a.Arg}); at == nil {
+			b.warn("%s does not declare the argument %s, which agents pass; it is left out", step.tool.tool.Name, a.Arg)
+			return ""
+		}
+	}
+	src, ok := b.source(a)
+	if !ok {
+		return refuse("argument %s of %s comes from an argument that is not part of the pattern", a.Arg, step.tool.tool.Name)
+	}
+	sometimes := a.Presence < mostlyPresent && !required
+	switch src.Kind {
+	case observer.SourceInput:
+		b.fromInput(k, a.Arg, src.Input, sometimes)
+		return ""
+	case observer.SourceConst:
+		b.fromConst(k, a.Arg, src.Value, sometimes)
+		return ""
+	case observer.SourceOutput:
+		return b.fromOutput(k, a, src, sometimes)
+	}
+	return refuse("argument %s of %s is chosen by the model", a.Arg, step.tool.tool.Name)
+}
+
+func (b *minedDraft) fromInput(k int, arg, name string, sometimes bool) {
+	origin, wanted := "", true
+	for _, in := range b.pattern.DataFlow.Inputs {
+		if in.Name == name {
+			origin, wanted = describeOrigin(in.Origin), in.Required
+		}
+	}
+	step := &b.steps[k]
+	must := step.tool.in != nil && !sometimes && isRequired(step.tool, arg)
+	need := must || wanted && !sometimes
+	b.input(draftInput{name: name, tool: step.tool, arg: arg, origin: origin, required: need})
+	if need {
+		step.mapArg(arg, flows.Key(name))
+	} else {
+		step.mapArg(arg, optional(flows.Key(name)))
+	}
+}
+
+func isRequired(tool *known, arg string) bool {
+	f, ok := tool.in.Field(arg)
+	return ok && f.Required
+}
+
+func describeOrigin(origin string) string {
+	switch origin {
+	case "user text":
+		return "callers had it from the user's words"
+	case "earlier result":
+		return "callers had it from an earlier result"
+	case "first step":
+		return "callers chose it before the first step"
+	}
+	return ""
+}
+
+func (b *minedDraft) fromConst(k int, arg string, v any, sometimes bool) {
+	step := &b.steps[k]
+	name := step.tool.tool.Name
+	if sometimes {
+		b.warn("agents pass %s = %s to %s only sometimes; it is left out", arg, short(v), name)
+		return
+	}
+	if step.tool.in != nil {
+		if f, ok := step.tool.in.Field(arg); ok {
+			if _, violations := f.Schema.Apply(v); len(violations) > 0 {
+				b.warn("the constant %s does not fit argument %s of %s; it became an input", short(v), arg, name)
+				step.mapArg(arg, flows.Key(b.newInput(step.tool, arg)))
+				return
+			}
+		}
+	}
+	step.mapArg(arg, flows.Const(v))
+}
+
+// fromOutput maps a copy of an earlier result. Where schemas contradict it, the value would have to be an input that
+// only an inner result can tell: a choice, so there is no flow.
+func (b *minedDraft) fromOutput(k int, a, src *observer.ArgFlow, sometimes bool) refusal {
+	step := &b.steps[k]
+	if src.Step < 0 || src.Step >= k {
+		return refuse("argument %s of %s comes from a step that is not before it", a.Arg, step.tool.tool.Name)
+	}
+	from := &b.steps[src.Step]
+	at, proven, impossible := from.schemaAt(src.Pointer)
+	if impossible && from.tool.declared {
+		return refuse("%s declares no output at %q, which argument %s of %s was copied from", from.tool.tool.Name, src.Pointer, a.Arg, step.tool.tool.Name)
+	}
+	if step.tool.in != nil && at != nil {
+		if f, ok := step.tool.in.Field(a.Arg); ok {
+			if reason := contradicts(at, f.Schema, from.tool.declared && step.tool.declared); reason != "" {
+				return refuse("output %q of %s does not fit argument %s of %s: %s", src.Pointer, from.tool.tool.Name, a.Arg, step.tool.tool.Name, reason)
+			}
+		}
+	}
+	v := from.output(src.Pointer)
+	if sometimes {
+		if proven {
+			b.warn("agents copy %s from %s to %s only sometimes; it is left out", a.Arg, from.tool.tool.Name, step.tool.tool.Name)
+			return ""
+		}
+		v = optional(v)
+	}
+	from.used = append(from.used, src.Pointer)
+	step.mapArg(a.Arg, v)
+	return ""
+}
+
+// requiredLeft makes inputs of arguments that the tool requires but no recorded call of the pattern has.
+func (b *minedDraft) requiredLeft(k int) {
+	step := &b.steps[k]
+	if step.tool.in == nil || !step.tool.declared {
+		return
+	}
+	for _, f := range step.tool.in.Fields() {
+		mapped := slices.ContainsFunc(step.mapping, func(e flows.MappingEntry) bool { return e.Target == f.Name })
+		if !f.Required || mapped {
+			continue
+		}
+		b.warn("%s requires %s, which the recorded calls do not pass; it became an input", step.tool.tool.Name, f.Name)
+		step.mapArg(f.Name, flows.Key(b.newInput(step.tool, f.Name)))
+	}
+}
+
+// short shows a value in a sentence.
+func short(v any) string {
+	const most = 40
+	text := []rune(string(value.Encode(v)))
+	if len(text) > most {
+		return string(text[:most]) + "..."
+	}
+	return string(text)
+}

@@ -1,0 +1,188 @@
+package analyzer
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+// words splits a tool's or field's name into lower-case words: get_userDetails -> get, user, details. Of a name
+// with a server before it (kb__search, kb.search, kb/search) only the last part counts.
+func words(name string) []string {
+	for _, sep := range []string{"__", ".", "/", ":"} {
+		if i := strings.LastIndex(name, sep); i >= 0 && i+len(sep) < len(name) {
+			name = name[i+len(sep):]
+		}
+	}
+	var out []string
+	var word strings.Builder
+	flush := func() {
+		if word.Len() > 0 {
+			out = append(out, word.String())
+			word.Reset()
+		}
+	}
+	lower := false
+	for _, r := range name {
+		switch {
+		case !unicode.IsLetter(r) && !unicode.IsDigit(r):
+			flush()
+			lower = false
+			continue
+		case unicode.IsUpper(r) && lower:
+			flush()
+		}
+		lower = !unicode.IsUpper(r)
+		word.WriteRune(unicode.ToLower(r))
+	}
+	flush()
+	return out
+}
+
+var (
+	// readVerbs say that a tool looks something up; they carry nothing in a name.
+	readVerbs = []string{"get", "find", "fetch", "lookup", "look", "read", "list", "search", "query", "retrieve", "show", "load", "describe", "check", "view", "select"}
+	// fillers add nothing to a noun.
+	fillers = []string{"details", "detail", "info", "information", "data", "record", "records", "the", "a", "an", "all", "for", "of", "to", "up"}
+	// joints start the part of a name that says how something is found.
+	joints = []string{"by", "from", "with", "in", "on", "via", "using"}
+)
+
+// parts of a tool's name: "find_user_id_by_name_zip" has the verb find, the noun user_id and the key name_zip.
+type parts struct {
+	verb, noun, by string
+	reads          bool
+}
+
+func split(tool string) parts {
+	ws := words(tool)
+	var p parts
+	if len(ws) > 1 {
+		p.verb, ws = ws[0], ws[1:]
+	}
+	p.reads = slices.Contains(readVerbs, p.verb)
+	if p.verb != "" && !p.reads && !looksLikeVerb(p.verb) {
+		ws, p.verb = append([]string{p.verb}, ws...), ""
+	}
+	if i := slices.IndexFunc(ws, func(w string) bool { return slices.Contains(joints, w) }); i >= 0 {
+		p.by, ws = strings.Join(ws[i+1:], "_"), ws[:i]
+	}
+	kept := slices.DeleteFunc(slices.Clone(ws), func(w string) bool { return slices.Contains(fillers, w) })
+	if len(kept) == 0 {
+		kept = ws
+	}
+	p.noun = strings.Join(kept, "_")
+	if p.noun == "" {
+		p.noun = strings.Join(words(tool), "_")
+	}
+	return p
+}
+
+// actionVerbs are the usual first words of tools that do something.
+var actionVerbs = []string{"create", "add", "book", "cancel", "update", "modify", "change", "delete", "remove", "send", "set", "make", "return", "exchange",
+	"transfer", "calculate", "compute", "process", "issue", "refund", "open", "close", "post", "put", "write", "run", "start", "stop", "submit", "assign", "move",
+	"pay", "order", "reserve", "schedule", "notify", "reply", "track", "verify", "validate", "convert", "translate", "summarize", "summarise", "plot", "enable",
+	"disable", "reset", "toggle", "grant", "revoke", "approve", "reject", "upload", "download", "save", "append", "insert", "copy", "merge", "invite"}
+
+func looksLikeVerb(word string) bool { return slices.Contains(actionVerbs, word) }
+
+// freeName returns name, or name with the first free suffix, and takes it.
+func freeName(taken map[string]bool, name string, suffixes ...string) string {
+	if name == "" {
+		name = "step"
+	}
+	chosen := name
+	for i := 0; taken[chosen]; i++ {
+		if i < len(suffixes) {
+			chosen = name + suffixes[i]
+		} else {
+			chosen = name + "_" + strconv.Itoa(i-len(suffixes)+2)
+		}
+	}
+	taken[chosen] = true
+	return chosen
+}
+
+// outputKeys names each step's output by what the tool returns, apart from the inputs' names.
+func outputKeys(tools, inputs []string) []string {
+	taken := map[string]bool{}
+	for _, in := range inputs {
+		taken[in] = true
+	}
+	keys := make([]string, len(tools))
+	for i, tool := range tools {
+		keys[i] = freeName(taken, split(tool).noun, "_result")
+	}
+	return keys
+}
+
+// flowName says what the flow does in the tools' words: what comes out last, and how it was found.
+func flowName(tools []string) string {
+	first, last := split(tools[0]), split(tools[len(tools)-1])
+	name := last.noun
+	if !last.reads && last.verb != "" {
+		name = last.verb + "_" + last.noun
+	}
+	switch {
+	case first.by != "":
+		return name + "_by_" + first.by
+	case !first.reads && first.verb != "":
+		return first.verb + "_" + first.noun + "_then_" + name
+	case first.noun != last.noun:
+		return name + "_from_" + first.noun
+	case last.by != "":
+		return name + "_by_" + last.by
+	}
+	return name + "_lookup"
+}
+
+// longFlowName tells apart what flowName does not: it has the nouns of the steps between, too.
+func longFlowName(tools []string) string {
+	name := flowName(tools)
+	var via []string
+	for _, tool := range tools[1:max(len(tools)-1, 1)] {
+		if noun := split(tool).noun; !slices.Contains(via, noun) {
+			via = append(via, noun)
+		}
+	}
+	if len(via) == 0 {
+		return name
+	}
+	return name + "_via_" + strings.Join(via, "_")
+}
+
+// maxFlowName keeps names readable; what is cut is told apart by the suffix of uniqueNames.
+const maxFlowName = 60
+
+// uniqueNames names the candidates. The choice depends on the set of candidates, not on their order or counts,
+// so that names stay over passes.
+func uniqueNames(keys []string, tools [][]string) []string {
+	order := make([]int, len(keys))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int { return strings.Compare(keys[a], keys[b]) })
+	taken := map[string]bool{}
+	names := make([]string, len(keys))
+	for _, i := range order {
+		for _, name := range []string{flowName(tools[i]), longFlowName(tools[i]), longFlowName(tools[i]) + "_" + shortHash(keys[i])} {
+			if len(name) > maxFlowName {
+				name = strings.TrimRight(name[:maxFlowName-5], "_") + "_" + shortHash(keys[i])
+			}
+			names[i] = name
+			if !taken[name] {
+				break
+			}
+		}
+		names[i] = freeName(taken, names[i])
+	}
+	return names
+}
+
+func shortHash(s string) string {
+	sum := sha256.Sum256([]byte(s))
+	return hex.EncodeToString(sum[:2])
+}

@@ -1,0 +1,235 @@
+package analyzer
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"pave/flows"
+	"pave/ingest"
+	"pave/observer"
+)
+
+// SessionSource gives assembled sessions with payloads, as observer.Source does.
+type SessionSource interface {
+	Sessions(ctx context.Context, ids []string, fn func(*ingest.Session) error) error
+}
+
+// Options of a pass. Zero fields take the default in parentheses.
+type Options struct {
+	MaxDepth  int      // tools of a schema chain (3)
+	MaxChains int      // candidates from schema chains (10; negative: none)
+	Values    Overlaps // recorded values that make schema edges plausible; nil leaves them out
+	// Dropped is told of each pattern that makes no candidate, and why; nil is none.
+	Dropped func(tools []string, reason string)
+}
+
+func (o Options) withDefaults() Options {
+	if o.MaxDepth <= 0 {
+		o.MaxDepth = 3
+	}
+	if o.MaxChains == 0 {
+		o.MaxChains = 10
+	}
+	if o.Dropped == nil {
+		o.Dropped = func([]string, string) {}
+	}
+	return o
+}
+
+// Propose turns what was mined into candidates: a draft flow for each pattern whose arguments are all explained
+// and whose mappings fit the tools' schemas, with evidence and the savings that the recorded model calls of its
+// occurrences tell; and drafts for schema chains that were never observed, a queue of their own. Candidates of
+// one source are in rank order, the miner's first. The same input gives the same candidates.
+func Propose(ctx context.Context, mined *observer.Result, catalogue Catalogue, sessions SessionSource, opts Options) ([]Candidate, error) {
+	opts = opts.withDefaults()
+	tools := newLookup(catalogue)
+	window := Window{From: mined.From, To: mined.To, Sessions: mined.Sessions, Calls: mined.Calls}
+	facts, err := readExamples(ctx, mined.Patterns, sessions)
+	if err != nil {
+		return nil, err
+	}
+	out := minedCandidates(mined, tools, facts, window, opts)
+	chains := coldCandidates(mined, tools, window, opts)
+	all := append(out, chains...)
+	nameCandidates(all)
+	return all, nil
+}
+
+// example is what the recorded occurrences of one pattern tell.
+type exampleFacts struct {
+	measured []measure
+	kinds    []resultKind // per step
+}
+
+// readExamples reads each example session once.
+func readExamples(ctx context.Context, patterns []observer.Pattern, sessions SessionSource) ([]exampleFacts, error) {
+	type use struct {
+		pattern int
+		at      observer.Occurrence
+	}
+	facts := make([]exampleFacts, len(patterns))
+	uses := map[string][]use{}
+	for i := range patterns {
+		facts[i].kinds = make([]resultKind, len(patterns[i].Tools))
+		for _, o := range patterns[i].Examples {
+			uses[o.SessionID] = append(uses[o.SessionID], use{i, o})
+		}
+	}
+	if len(uses) == 0 || sessions == nil {
+		return facts, nil
+	}
+	err := sessions.Sessions(ctx, sortedKeys(uses), func(s *ingest.Session) error {
+		for _, u := range uses[s.ID] {
+			if u.at.RunIndex < 0 || u.at.RunIndex >= len(s.Runs) {
+				continue
+			}
+			facts[u.pattern].add(&s.Runs[u.at.RunIndex], u.at.Calls)
+		}
+		return nil
+	})
+	return facts, err
+}
+
+func (f *exampleFacts) add(run *ingest.AgentRun, calls []int) {
+	m, ok := measureOccurrence(run, calls)
+	if !ok {
+		return
+	}
+	f.measured = append(f.measured, m)
+	for k, c := range calls {
+		result := bytes.TrimLeft(run.Calls[c].Result, " \t\r\n")
+		switch {
+		case k >= len(f.kinds) || len(result) == 0 || run.Calls[c].Status == ingest.StatusError:
+		case result[0] == '{':
+			f.kinds[k].objects++
+		default:
+			f.kinds[k].others++
+		}
+	}
+}
+
+func minedCandidates(mined *observer.Result, tools *lookup, facts []exampleFacts, window Window, opts Options) []Candidate {
+	var out []Candidate
+	for i := range mined.Patterns {
+		p := &mined.Patterns[i]
+		if p.DataFlow == nil || len(p.Tools) < 2 || len(p.DataFlow.Steps) != len(p.Tools) {
+			continue
+		}
+		saved := savings(p, window, facts[i].measured)
+		if saved.LLMCallsPerRun.Known > 0 && saved.LLMCallsPerRun.Mean == 0 {
+			opts.Dropped(p.Tools, "all of its calls come from one model call, so a flow would save none")
+			continue
+		}
+		d, refused := draftOf(p, tools, facts[i].kinds)
+		if refused != "" {
+			opts.Dropped(p.Tools, string(refused))
+			continue
+		}
+		c := candidate(SourceMiner, p.Tools, d, describeMined(p.Tools))
+		c.Evidence = Evidence{Window: window, Pattern: p}
+		c.Savings, c.Score = saved, worth(p, saved)
+		c.Flow.Evidence = minedEvidence(p, window)
+		setEstimates(c.Flow.Governance, saved, len(p.Tools))
+		out = append(out, c)
+	}
+	slices.SortStableFunc(out, func(a, b Candidate) int { return cmp.Compare(b.Score, a.Score) })
+	for i := range out {
+		out[i].Rank = i
+	}
+	return out
+}
+
+// worth is what the flow would save in the window: occurrences x share explained x Wilson bound of success x model
+// calls saved by one run.
+func worth(p *observer.Pattern, s Savings) float64 {
+	calls := p.TurnsSaved
+	if s.LLMCallsPerRun.Known > 0 {
+		calls = s.LLMCallsPerRun.Mean
+	}
+	share := 1.0
+	if p.DataFlow.Sampled > 0 {
+		share = float64(p.DataFlow.Explained) / float64(p.DataFlow.Sampled)
+	}
+	return float64(p.Occurrences) * share * p.SuccessLower * calls
+}
+
+func coldCandidates(mined *observer.Result, tools *lookup, window Window, opts Options) []Candidate {
+	if opts.MaxChains < 0 {
+		return nil
+	}
+	var all []*known
+	for _, t := range tools.catalogue.Tools() {
+		all = append(all, tools.tool(t.Name))
+	}
+	m := newMatrix(all, opts.Values)
+	var out []Candidate
+	for _, chain := range m.coldChains(mined, opts) {
+		names := m.names(chain.tools)
+		d, edges, refused := m.draft(chain)
+		if refused != "" {
+			opts.Dropped(names, string(refused))
+			continue
+		}
+		c := candidate(SourceAnalyzer, names, d, describeChain(names))
+		c.Rank, c.Score = len(out), chain.score
+		c.Evidence = Evidence{Window: window, SchemaEdges: edges}
+		c.Savings.Basis = fmt.Sprintf("built from tool schemas and not observed as a whole, so nothing is measured; up to %d model calls a run", len(names)-1)
+		c.Flow.Evidence = map[string]any{"source": string(SourceAnalyzer)}
+		setEstimates(c.Flow.Governance, Savings{}, len(names))
+		out = append(out, c)
+	}
+	return out
+}
+
+func candidate(source Source, tools []string, d *draft, description string) Candidate {
+	return Candidate{
+		Source: source, Flow: d.flow("", description), PatternKey: string(source) + "/linear/" + strings.Join(tools, ">"),
+		Unbound: d.unbound(), SafetyLevel: d.effects(), Warnings: d.warnings,
+	}
+}
+
+// nameCandidates gives names and, now that nothing changes any more, digests.
+func nameCandidates(all []Candidate) {
+	keys, tools := make([]string, len(all)), make([][]string, len(all))
+	for i := range all {
+		keys[i] = all[i].PatternKey
+		for k := range all[i].Flow.Steps {
+			tools[i] = append(tools[i], all[i].Flow.Steps[k].ToolName)
+		}
+	}
+	for i, name := range uniqueNames(keys, tools) {
+		all[i].Flow.Name = name
+		all[i].Digest = flows.Digest(all[i].Flow)
+	}
+}
+
+func describeMined(tools []string) string {
+	return fmt.Sprintf("Calls %s without a model call in between. Mined from recorded sessions.", strings.Join(tools, ", then "))
+}
+
+// minedEvidence is the provenance block of the flow file. It is no part of the digest.
+func minedEvidence(p *observer.Pattern, window Window) map[string]any {
+	e := map[string]any{"source": string(SourceMiner), "occurrences": int64(p.Occurrences), "sessions": int64(p.Sessions),
+		"sampled": int64(p.DataFlow.Sampled), "explained": int64(p.DataFlow.Explained)}
+	if !window.From.IsZero() && !window.To.IsZero() {
+		const day = "2006-01-02"
+		e["window"] = []any{window.From.UTC().Format(day), window.To.UTC().Format(day)}
+	}
+	return e
+}
+
+// setEstimates fills the governance block: model calls and tokens that one run saves.
+func setEstimates(g *flows.Governance, s Savings, steps int) {
+	g.EstimatedModelCallsRemoved = steps - 1
+	if s.LLMCallsPerRun.Known > 0 {
+		g.EstimatedModelCallsRemoved = int(s.LLMCallsPerRun.Mean + 0.5)
+	}
+	if s.TokensPerRun.Known > 0 {
+		tokens := int64(s.TokensPerRun.Mean + 0.5)
+		g.EstimatedTokenSavings = &tokens
+	}
+}
