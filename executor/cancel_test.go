@@ -3,6 +3,7 @@ package executor_test
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -117,13 +118,18 @@ func TestTooManyAbandonedCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
 		b.opts.Limits.MaxAbandoned = 2
-		seconds, calls := 0.001, 0
+		seconds := 0.001
+		var calls atomic.Int64
 		release := make(chan struct{})
-		b.register("deaf", "", "", func(context.Context, map[string]any) (any, error) { calls++; <-release; return nil, nil }, false).TimeoutSeconds = &seconds
+		b.register("deaf", "", "", func(context.Context, map[string]any) (any, error) {
+			calls.Add(1)
+			<-release
+			return nil, nil
+		}, false).TimeoutSeconds = &seconds
 		r := executor.New(b.opts).Run(context.Background(), b.plan("steps:\n\t- {tool_name: deaf, retry: {max_retries: 3, backoff_seconds: 0}}\n"), executor.RunInput{})
 		close(release)
 		synctest.Wait()
-		assert.Equal(t, 2, calls)
+		assert.EqualValues(t, 2, calls.Load())
 		assert.Contains(t, code(r.ExecutionLog[0]), "too_many_abandoned")
 	})
 }

@@ -50,11 +50,6 @@ func (c *compiler) stepWarning(sp *stepPlan, issue, field string, at []string, f
 	c.report(SeverityWarning, issue, sp.index, sp.name, field, stepPointer(sp.index, at...), format, args...)
 }
 
-// safeToRetry is the rule of unsafe retries: the contract allows it, and the tool is idempotent or only reads.
-func safeToRetry(s *flows.SafetyContract) bool {
-	return s != nil && s.SafeToRetry && (s.Idempotent || s.ReadOnly())
-}
-
 // checkGuard reports names that the guard cannot find.
 func (c *compiler) checkGuard(sp *stepPlan) {
 	if sp.guard == nil {

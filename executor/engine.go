@@ -44,6 +44,8 @@ type Engine struct {
 	jitter  func() float64
 	cost    *CostProfile
 	limits  Limits
+	ceiling flows.SideEffects
+	strict  bool
 
 	outstanding atomic.Int64
 	abandoned   atomic.Int64
@@ -55,7 +57,7 @@ func New(o Options) *Engine {
 		panic("executor.New: Options.Invoker, Now and NewID are required")
 	}
 	e := &Engine{invoker: o.Invoker, logger: o.Logger, now: o.Now, newID: o.NewID, sleep: o.Sleep, jitter: o.Jitter,
-		cost: o.CostProfile, limits: o.Limits.withDefaults()}
+		cost: o.CostProfile, limits: o.Limits.withDefaults(), ceiling: o.MaxSideEffects, strict: o.StrictSafety}
 	e.prompt, _ = o.Invoker.(PromptInvoker)
 	if e.logger == nil {
 		e.logger = slog.New(slog.DiscardHandler)

@@ -186,6 +186,10 @@ type Options struct {
 	Jitter      func() float64
 	CostProfile *CostProfile // nil: no cost report
 	Limits      Limits
+	// MaxSideEffects refuses tools above the level; "" allows all. Unknown safety counts as external.
+	MaxSideEffects flows.SideEffects
+	// StrictSafety never retries tools whose contract does not allow it, and refuses tools that need an approval.
+	StrictSafety bool
 }
 
 // Limits of one run; zero means the default in parentheses.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"time"
 
 	"pave/flows"
@@ -83,11 +84,7 @@ func (r *run) begin() bool {
 		return r.endWith(StatusFailed, -1, r.result.InitialInput, f)
 	}
 	r.result.InitialInput = input
-	values := make(map[string]any, len(input)+len(r.plan.steps))
-	for k, v := range input {
-		values[k] = v
-	}
-	r.vars = vars{values: values, size: size}
+	r.vars = vars{values: maps.Clone(input), size: size}
 	return true
 }
 

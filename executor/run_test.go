@@ -320,6 +320,21 @@ func TestDryRun(t *testing.T) {
 	assert.Contains(t, code(r.ExecutionLog[1]), "dry-run abort")
 }
 
+func TestSafetyGate(t *testing.T) {
+	b := newBench(t)
+	called := false
+	fn := func(context.Context, map[string]any) (any, error) { called = true; return map[string]any{}, nil }
+	b.tool("pay", "", "", fn).Safety.RequiresApproval = true
+	b.tool("unknown", "", "", fn).Safety = nil
+	assert.True(t, b.run("steps:\n\t- {tool_name: pay}\n", nil).Success, "advisory unless safety is strict")
+	called = false
+	b.opts.StrictSafety, b.opts.MaxSideEffects = true, flows.EffectWrite
+	assert.Equal(t, "CW-E029", cw(b.run("steps:\n\t- {tool_name: pay, on_error: skip}\n", nil).ExecutionLog[0]))
+	assert.Equal(t, "CW-E030 Tool 'unknown' at step 0 has side-effect level 'external' which exceeds the configured ceiling 'write'.",
+		code(b.run("steps:\n\t- {tool_name: unknown, on_error: skip}\n", nil).ExecutionLog[0]))
+	assert.False(t, called)
+}
+
 func TestEvents(t *testing.T) {
 	b := newBench(t)
 	b.tool("t", "", "", returns(map[string]any{"x": int64(1)}))

@@ -55,7 +55,7 @@ func (r *run) produce(sp *stepPlan, rec *StepRecord) (map[string]any, int, *fail
 		return nil, 0, f
 	}
 	r.emit(Event{Kind: EventStepStart, StepIndex: sp.index, ToolName: sp.name, Inputs: resolved})
-	if skip, f := r.dryRun(sp, sp.primary); skip || f != nil {
+	if skip, f := r.safety(sp, sp.primary); skip || f != nil {
 		return nil, 0, rec.skipUnless(f)
 	}
 	outputs, size, f := r.attempts(sp, rec, resolved)
@@ -90,14 +90,14 @@ func (r *run) attempts(sp *stepPlan, rec *StepRecord, resolved map[string]any) (
 		return nil, 0, f
 	}
 	rec.Inputs = inputs
-	policy := sp.step.Retry
+	policy, suppressed := r.retryPolicy(sp)
 	for attempt := 1; ; attempt++ {
 		outputs, size, f := r.attempt(sp, sp.primary, inputs, attempt, false)
 		if f == nil {
 			return outputs, size, nil
 		}
 		if !f.ended {
-			rec.RetryErrors = append(rec.RetryErrors, f.raw)
+			rec.RetryErrors = append(rec.RetryErrors, f.raw+suppressed)
 		}
 		if f.ended || policy == nil || attempt > policy.MaxRetries || !retryable(policy, f) {
 			return nil, 0, f
@@ -173,7 +173,7 @@ func (r *run) rescue(sp *stepPlan, rec *StepRecord, resolved map[string]any, f *
 	if sp.fallback == nil {
 		return nil, 0, failMissingTool(sp.fallbackName)
 	}
-	if skip, f := r.dryRun(sp, sp.fallback); skip || f != nil {
+	if skip, f := r.safety(sp, sp.fallback); skip || f != nil {
 		return nil, 0, rec.skipUnless(f)
 	}
 	inputs, f := sp.fallback.accept(sp.index, resolved)
@@ -181,21 +181,6 @@ func (r *run) rescue(sp *stepPlan, rec *StepRecord, resolved map[string]any, f *
 		return nil, 0, f
 	}
 	return r.attempt(sp, sp.fallback, inputs, 1, true)
-}
-
-// dryRun decides in a dry run whether a tool is called, skipped or refused.
-func (r *run) dryRun(sp *stepPlan, tp *toolPlan) (skip bool, f *failure) {
-	if !r.in.DryRun {
-		return false, nil
-	}
-	if !flows.Exceeds(flows.Effects(tp.tool.Safety), flows.EffectRead) {
-		return false, nil
-	}
-	if r.in.DryRunUnsupported == DryRunAbort {
-		return false, failExecution(tp.tool.Name, sp.index, &ToolError{Class: ClassOther,
-			Message: "dry-run abort: the tool has side effects and no preview"})
-	}
-	return true, nil
 }
 
 // accept validates and coerces resolved inputs into what the tool is called with.

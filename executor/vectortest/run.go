@@ -107,6 +107,13 @@ func (v *Vector) engine(w *world, now func() time.Time) (*executor.Engine, error
 		}
 		opts.CostProfile = &profile
 	}
+	for option, into := range map[string]any{"max_side_effect_level": &opts.MaxSideEffects, "strict_safety": &opts.StrictSafety} {
+		if raw, ok := v.Executor[option]; ok {
+			if err := json.Unmarshal(raw, into); err != nil {
+				return nil, fmt.Errorf("%s: %w", option, err)
+			}
+		}
+	}
 	return executor.New(opts), nil
 }
 

@@ -119,10 +119,10 @@ func (v *Vector) scope() string {
 			}
 		}
 	}
-	for option, reason := range map[string]string{"step_cache": "step cache", "max_side_effect_level": "safety ceiling", "approval": "approvals",
-		"decision": "decisions", "guardrail": "guardrails", "strict_safety": "strict safety", "max_composition_depth": "composition"} {
-		if _, used := v.Executor[option]; used {
-			return reason
+	for _, o := range [][2]string{{"step_cache", "step cache"}, {"approval", "approvals"}, {"decision", "decisions"}, {"guardrail", "guardrails"},
+		{"max_composition_depth", "composition"}} {
+		if _, used := v.Executor[o[0]]; used {
+			return o[1]
 		}
 	}
 	if _, used := v.Call["dynamic_params"]; used {
