@@ -42,10 +42,18 @@ type MiningRun struct {
 	// Phase says what a running pass does: assemble, observe, infer, analyse, propose.
 	Phase string
 	// Result holds the patterns and the blocked paths once they are found.
-	Result     *observer.Result
+	Result *observer.Result
+	// Dropped are patterns that made no candidate although nothing blocks them in the recorded values.
+	Dropped    []DroppedPattern `json:",omitempty"`
 	Candidates int
 	Report     ProposeReport
 	Error      string // of a failed pass
+}
+
+// DroppedPattern says why the analyzer makes no flow of a pattern.
+type DroppedPattern struct {
+	Tools  []string
+	Reason string
 }
 
 func miningRun(row store.MiningRow) (*MiningRun, error) {
