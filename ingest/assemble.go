@@ -18,7 +18,8 @@ const defaultGap = 30 * time.Minute
 // Assemble makes the session from every stored event of every origin bound to it, given in arrival order, copies
 // and events of other sessions of a shared origin included. It is pure: the same events give the same session, and
 // so do the same spans in any order and any number of copies, save where two copies are equally rich and differ (the
-// first received is kept) or events have neither time, turn nor seq (they keep their arrival order).
+// first received is kept), or events have neither time, turn nor seq, or start in one millisecond by a clock that knows
+// no finer and nothing else tells (they keep their arrival order).
 //
 //   - Session of an event: its own id, else that of the nearest ancestor span, else the one session its origin is
 //     bound to, else (several) the session of the latest event of the trace that started before it, else the origin.
@@ -103,7 +104,7 @@ type item struct {
 	position int       // of its call id among the calls that the model call before it asked for, once known
 	callIDs  []string  // of an LLM call: ids of the calls it asked for
 
-	inner      bool     // an MCP span inside the call that it stands for
+	inner      bool     // a span inside the span of the call that it stands for
 	identities []string // of all copies, its own included
 }
 

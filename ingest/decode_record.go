@@ -268,7 +268,7 @@ func (p *recordParser) originKind() OriginKind {
 
 func (p *recordParser) toolCall() *ToolCall {
 	c := &ToolCall{Tool: p.str(fTool, p.opts.Limits.Record), CallID: p.id(fCallID, p.opts.Limits.ID), Truncated: p.bool(fTruncated)}
-	if reason := toolNameProblem(c.Tool, p.opts.Limits.ToolName); reason != "" {
+	if reason := ToolNameProblem(c.Tool, p.opts.Limits.ToolName); reason != "" {
 		p.fail(fTool, reason)
 	}
 	c.Args, c.Result = p.known[fArgs].raw, p.known[fResult].raw
@@ -288,9 +288,9 @@ func (p *recordParser) toolCall() *ToolCall {
 	return c
 }
 
-// toolNameProblem says what is wrong with an observed tool's name, "" when nothing is. Observed names are freer than
+// ToolNameProblem says what is wrong with an observed tool's name, "" when nothing is. Observed names are freer than
 // names of tools in flows.
-func toolNameProblem(name string, limit int) string {
+func ToolNameProblem(name string, limit int) string {
 	switch {
 	case name == "":
 		return "a tool call needs the name of its tool"

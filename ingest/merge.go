@@ -84,7 +84,8 @@ func dropCopies(items []*item, kind Kind, complete func(kept, copied *item)) []*
 // ones the first received, completed with what only the others have. Copies of one call are
 //
 //   - events of one identity (trace and span id; session, call id, tool and turn);
-//   - a span of an MCP client or server and the call of the same tool around it;
+//   - a span of an MCP client or server and the call of the same tool around it, or spans of two instrumentations, one
+//     inside the other, for one tool;
 //   - events of one call id and tool: of different sources in any turn, of one source in the same turn, or, where a
 //     turn is not known, with equal arguments. Call ids repeat over turns, so the k-th use of an id in one source is
 //     the k-th use in the other.
@@ -160,22 +161,20 @@ func (m *merger) byIdentity() {
 	}
 }
 
-// SourceMCP is the prefix of the Source of spans of MCP clients and servers: they stand for the call of the same tool
-// around them, if there is one.
+// SourceMCP is the prefix of the Source of spans of MCP clients and servers. Client and server share it, so that inside
+// a call of the same tool they stand for that call.
 const SourceMCP = "otlp/mcp"
 
-// byTwin joins MCP spans with the call around them.
+// byTwin joins MCP spans, and spans of a second instrumentation, with the call around them.
 func (m *merger) byTwin(tree *spanTree) {
 	at := make(map[string]int, len(m.calls))
 	for i, it := range m.calls {
 		at[it.e.Identity] = i
 	}
 	for i, it := range m.calls {
-		if !strings.HasPrefix(it.e.Source, SourceMCP) {
-			continue
-		}
 		above := tree.find(tree.parent(it.index), func(e *Event) bool { return e.Kind == KindToolCall })
-		if above < 0 || !sameTool(tree.events[above].Call.Tool, it.e.Call.Tool) {
+		if above < 0 || !sameTool(tree.events[above].Call.Tool, it.e.Call.Tool) ||
+			!strings.HasPrefix(it.e.Source, SourceMCP) && it.e.Source == tree.events[above].Source {
 			continue
 		}
 		if j, ok := at[tree.events[above].Identity]; ok {

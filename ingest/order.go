@@ -40,11 +40,20 @@ func sortRun(items []*item) {
 		if !timed {
 			return cmp.Compare(a.index, b.index)
 		}
-		return cmp.Or(cmp.Compare(a.rank(), b.rank()), cmp.Compare(a.position, b.position), a.end().Compare(b.end()),
+		if c := cmp.Or(cmp.Compare(a.rank(), b.rank()), cmp.Compare(a.position, b.position)); c != 0 {
+			return c
+		}
+		if coarse(a.e.Start) { // exporters send spans in the order of start or end
+			return cmp.Compare(a.index, b.index)
+		}
+		return cmp.Or(a.end().Compare(b.end()),
 			strings.Compare(a.e.TraceID, b.e.TraceID), strings.Compare(a.e.SpanID, b.e.SpanID), cmp.Compare(a.index, b.index))
 	})
 	applySeq(items)
 }
+
+// coarse reports a time cut to whole milliseconds, as some clocks give it: the real one may be almost one later.
+func coarse(t time.Time) bool { return t.Nanosecond()%int(time.Millisecond) == 0 }
 
 func b2i(b bool) int {
 	if b {
@@ -215,7 +224,7 @@ func (c *turnCounter) call(it *item) {
 // one behind.
 func (c *turnCounter) overlaps(it *item) bool {
 	latest := it.e.Start
-	if latest.Nanosecond()%int(time.Millisecond) == 0 {
+	if coarse(latest) {
 		latest = latest.Add(time.Millisecond - 1)
 	}
 	return !it.e.Start.IsZero() && latest.Before(c.until) && it.end().After(c.from)

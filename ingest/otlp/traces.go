@@ -1,0 +1,261 @@
+// Package otlp receives OpenTelemetry traces and logs over HTTP and turns what agents' instrumentations write into
+// events. Each way of telling tool calls in spans is a dialect, one file each.
+package otlp
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"time"
+
+	"go.opentelemetry.io/collector/pdata/pcommon"
+	"go.opentelemetry.io/collector/pdata/ptrace"
+
+	"pave/ingest"
+	"pave/ingest/rawjson"
+)
+
+// Stats counts what became of spans or log records.
+type Stats struct {
+	Total    int
+	Events   int
+	Filtered int // neither calls nor needed by any
+	Rejected int // not usable, such as spans without ids
+	Mended   int // texts that were not valid UTF-8
+	// Reason says why the first one was rejected.
+	Reason string
+}
+
+func (s *Stats) reject(reason string) {
+	s.Rejected++
+	if s.Reason == "" {
+		s.Reason = reason
+	}
+}
+
+// MapTraces turns spans into events: tool calls, model calls, user messages, and spans that only link or name them.
+// Spans of no dialect are kept as links when their scope has others, or when they name a session; the rest is counted
+// as filtered. Limits: Depth, Tokens, ToolName, ID.
+func MapTraces(td ptrace.Traces, limits ingest.Limits) ([]ingest.Event, Stats) {
+	m := newMapper(limits)
+	for i := range td.ResourceSpans().Len() {
+		rs := td.ResourceSpans().At(i)
+		m.resource(rs.Resource())
+		first := len(m.events)
+		for j := range rs.ScopeSpans().Len() {
+			m.scope(rs.ScopeSpans().At(j).Spans())
+		}
+		m.resourceSession(first)
+	}
+	m.stats.Events, m.stats.Mended = len(m.events), m.r.mended
+	return m.events, m.stats
+}
+
+// mapper turns one request into events.
+type mapper struct {
+	r       record
+	limits  ingest.Limits
+	events  []ingest.Event
+	stats   Stats
+	service json.RawMessage // metadata of events without an agent's name
+	session string          // that the resource names
+	trace   pcommon.TraceID
+	traceID string
+}
+
+func newMapper(limits ingest.Limits) *mapper {
+	m := &mapper{limits: limits.WithDefaults()}
+	m.r.limits = &m.limits
+	return m
+}
+
+func (m *mapper) resource(res pcommon.Resource) {
+	m.r.readAttributes(res.Attributes())
+	m.session, m.service = m.r.session(), nil
+	if v, ok := res.Attributes().Get("service.name"); ok && v.AsString() != "" {
+		m.service = append(rawjson.AppendString([]byte(`{"`+ingest.MetaService+`":`), m.r.text(v.AsString())), '}')
+	}
+}
+
+// scope maps the spans of one instrumentation scope. Spans that no dialect knows are kept only beside known ones.
+func (m *mapper) scope(spans ptrace.SpanSlice) {
+	var unknown []ingest.Event
+	known := false
+	for i := range spans.Len() {
+		m.stats.Total++
+		e, rejected := m.header(spans.At(i))
+		if rejected != "" {
+			m.stats.reject(rejected)
+			continue
+		}
+		m.r.readSpan(spans.At(i))
+		e.SessionID = m.r.session()
+		if reason := m.span(&e); reason != "" {
+			m.stats.reject(reason)
+			continue
+		}
+		switch {
+		case e.Kind != 0:
+			known = true
+		case e.SessionID != "":
+			e.Kind = ingest.KindSpan
+			m.events = append(m.events, e)
+		default:
+			e.Kind = ingest.KindSpan
+			unknown = append(unknown, e)
+		}
+	}
+	if known {
+		m.events = append(m.events, unknown...)
+	} else {
+		m.stats.Filtered += len(unknown)
+	}
+}
+
+// header reads ids and times.
+func (m *mapper) header(s ptrace.Span) (e ingest.Event, rejected string) {
+	if s.TraceID().IsEmpty() || s.SpanID().IsEmpty() {
+		return e, "a span has no trace or span id"
+	}
+	e = ingest.Event{TraceID: m.trace16(s.TraceID()), SpanID: s.SpanID().String(), OriginKind: ingest.OriginAgent, Source: "otlp"}
+	if p := s.ParentSpanID(); !p.IsEmpty() {
+		e.ParentSpanID = p.String()
+	}
+	e.Origin = "trace:" + e.TraceID
+	e.Start = timeOf(s.StartTimestamp())
+	if end := timeOf(s.EndTimestamp()); end.After(e.Start) && !e.Start.IsZero() {
+		e.Duration = end.Sub(e.Start)
+	}
+	return e, ""
+}
+
+// trace16 is the trace id as hex, the same string for the spans of one trace.
+func (m *mapper) trace16(id pcommon.TraceID) string {
+	if m.traceID == "" || id != m.trace {
+		m.trace, m.traceID = id, id.String()
+	}
+	return m.traceID
+}
+
+// timeOf is zero for no time, and for times that do not fit 64 bits of nanoseconds.
+func timeOf(ts pcommon.Timestamp) time.Time {
+	if ts == 0 || ts > math.MaxInt64 {
+		return time.Time{}
+	}
+	return ts.AsTime()
+}
+
+// span reads the span in the first dialect that knows it and appends its events; e.Kind stays 0 when none does. It
+// returns why the span cannot be used, "" when it can.
+func (m *mapper) span(e *ingest.Event) (rejected string) {
+	var d *dialect
+	is := roleNone
+	for _, d = range dialects {
+		if is = d.role(&m.r); is != roleNone {
+			break
+		}
+	}
+	if is == roleNone {
+		return ""
+	}
+	e.Source = "otlp/" + d.name
+	switch is {
+	case roleTool:
+		e.Kind, e.Call = ingest.KindToolCall, &ingest.ToolCall{}
+		e.RunID = m.r.str(kAgentRun)
+		d.tool(&m.r, e)
+		if m.r.has[kMCPMethod] {
+			e.Source = ingest.SourceMCP
+			if m.r.span.Kind() == ptrace.SpanKindServer {
+				e.Source += "-server"
+			}
+		}
+	case roleModel:
+		e.Kind = ingest.KindLLMCall
+		return m.model(d, e)
+	case roleAgent:
+		e.Kind = ingest.KindSpan
+		if d.agent != nil {
+			d.agent(&m.r, e)
+		}
+		if e.RunID == "" {
+			e.RunID = e.SpanID
+		}
+	default:
+		e.Kind = ingest.KindSpan
+	}
+	return m.append(*e)
+}
+
+// model appends a model call and, before it, the user's message that it answers.
+func (m *mapper) model(d *dialect, e *ingest.Event) (rejected string) {
+	call := modelCall{LLMCall: ingest.LLMCall{Count: 1, InputTokens: -1, OutputTokens: -1, CachedTokens: -1}}
+	if d.model != nil {
+		d.model(&m.r, &call)
+	} else {
+		genAIModel(&m.r, &call)
+	}
+	e.Agent = m.r.str(kAgentName)
+	if call.hasUser {
+		user := *e
+		user.Kind, user.User = ingest.KindUserMessage, &ingest.UserMessage{Text: call.user}
+		user.ParentSpanID, user.SpanID, user.Duration = e.SpanID, "", 0
+		user.Identity = ingest.DeriveIdentity("user", e.TraceID, e.SpanID)
+		if rejected := m.append(user); rejected != "" {
+			return rejected
+		}
+	}
+	e.LLM = &call.LLMCall
+	if len(call.callIDs) > 0 {
+		meta := []byte(`{"` + ingest.MetaToolCallIDs + `":[`)
+		for i, id := range call.callIDs {
+			if i > 0 {
+				meta = append(meta, ',')
+			}
+			meta = rawjson.AppendString(meta, id)
+		}
+		meta = append(meta, ']')
+		if m.service != nil {
+			meta = append(append(meta, ','), m.service[1:len(m.service)-1]...)
+		}
+		e.Metadata = append(meta, '}')
+	}
+	return m.append(*e)
+}
+
+// append adds an event that keeps the limits.
+func (m *mapper) append(e ingest.Event) (rejected string) {
+	if e.Call != nil {
+		switch reason := ingest.ToolNameProblem(e.Call.Tool, m.limits.ToolName); {
+		case reason != "":
+			return reason
+		case len(e.Call.CallID) > m.limits.ID:
+			return fmt.Sprintf("a call id is longer than %d bytes", m.limits.ID)
+		}
+	}
+	for _, id := range [...]*string{&e.SessionID, &e.RunID, &e.Agent} {
+		if len(*id) > m.limits.ID {
+			return fmt.Sprintf("a session id, run id or agent's name is longer than %d bytes", m.limits.ID)
+		}
+	}
+	if e.Metadata == nil && e.Agent == "" {
+		e.Metadata = m.service
+	}
+	m.events = append(m.events, e)
+	return ""
+}
+
+// resourceSession gives the resource's session to its events when none of them names one itself.
+func (m *mapper) resourceSession(first int) {
+	if m.session == "" || len(m.session) > m.limits.ID {
+		return
+	}
+	for i := first; i < len(m.events); i++ {
+		if m.events[i].SessionID != "" {
+			return
+		}
+	}
+	for i := first; i < len(m.events); i++ {
+		m.events[i].SessionID = m.session
+	}
+}
