@@ -3,6 +3,7 @@ package governance_test
 import (
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"path/filepath"
 	"sync"
@@ -20,7 +21,17 @@ import (
 	"pave/observer"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// TestMain runs fewer random cases than rapid's default, because every command of one is a durable transaction;
+// give -rapid.checks for more.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "rapid.checks" })
+	if !given {
+		_ = flag.Set("rapid.checks", "30") // rapid defines it
+	}
+	goleak.VerifyTestMain(m)
+}
 
 var (
 	ctx   = context.Background()
