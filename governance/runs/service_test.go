@@ -64,7 +64,7 @@ type bench struct {
 	calls  atomic.Int64 // of get_user
 }
 
-func newBench(t *testing.T, change func(*runs.Options)) *bench {
+func newBench(t testing.TB, change func(*runs.Options)) *bench {
 	t.Helper()
 	b := &bench{dir: t.TempDir(), tools: local.New()}
 	var err error
@@ -125,7 +125,7 @@ func userFlow() *flows.Flow {
 }
 
 // promote brings the standard flow into service with recorded savings of 1.5 model calls (1 to 2) a run.
-func (b *bench) promote(t *testing.T) {
+func (b *bench) promote(t testing.TB) {
 	t.Helper()
 	_, err := b.gov.ApplyTools(ctx, admin, []*flows.Tool{findUser(), getUser()})
 	require.NoError(t, err)
