@@ -116,9 +116,9 @@ func TestCopyInMidAppendHoldsWholeBatches(t *testing.T) {
 	s := openAt(t, path, Options{CheckpointPages: 1 << 30})
 	var acknowledged atomic.Int64
 	ctx, stop := context.WithCancel(t.Context())
-	done := make(chan error)
+	done := make(chan error, 1)
 	go func() {
-		for n := 0; ctx.Err() == nil && n < 200; n++ {
+		for n := 0; ctx.Err() == nil; n++ {
 			if err := s.Append(context.WithoutCancel(ctx), tenant, numbered(n)); err != nil {
 				done <- err
 				return
@@ -127,17 +127,25 @@ func TestCopyInMidAppendHoldsWholeBatches(t *testing.T) {
 		}
 		done <- nil
 	}()
-	for round := 0; round < 4; {
+	type snapshot struct {
+		path  string
+		least int64
+	}
+	var copies []snapshot
+	for len(copies) < 4 {
+		require.Empty(t, done, "the writer has stopped")
 		before := acknowledged.Load()
-		if before < int64(2*round) {
+		if before < int64(2*len(copies)) {
 			time.Sleep(time.Millisecond)
 			continue
 		}
-		round++
-		require.GreaterOrEqual(t, wholeBatches(t, copyFiles(t, path, -1)), int(before))
+		copies = append(copies, snapshot{copyFiles(t, path, -1), before})
 	}
 	stop()
 	require.NoError(t, <-done)
+	for _, c := range copies {
+		require.GreaterOrEqual(t, wholeBatches(t, c.path), int(c.least))
+	}
 	require.Equal(t, int(acknowledged.Load()), wholeBatches(t, copyFiles(t, path, -1)))
 }
 
