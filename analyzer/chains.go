@@ -11,6 +11,9 @@ import (
 	"pave/observer"
 )
 
+// minChainScore keeps out chains that stand on names alone and run through tools with unknown effects.
+const minChainScore = 1
+
 // maxChainsSeen bounds the search; it is far beyond what a real catalogue gives.
 const maxChainsSeen = 20_000
 
@@ -49,7 +52,7 @@ func (m *matrix) find(depth int) []chain {
 			if len(found) >= maxChainsSeen {
 				return
 			}
-			if slices.Contains(tools, c) {
+			if slices.Contains(tools, c) || !m.bringsNews(tools, c) {
 				continue
 			}
 			if filled, ok := m.fill(tools, c); ok {
@@ -91,6 +94,22 @@ func (m *matrix) fill(tools []int, c int) (filled []chainEdge, ok bool) {
 	return filled, real
 }
 
+// bringsNews is false for a look-up that only returns what the chain has seen already.
+func (m *matrix) bringsNews(tools []int, c int) bool {
+	if !split(m.tools[c].tool.Name).reads || len(m.outs[c]) == 0 {
+		return true
+	}
+	return slices.ContainsFunc(m.outs[c], func(f outField) bool {
+		return f.rule == ruleName && !m.ins[c][f.name] && !slices.ContainsFunc(tools, func(t int) bool { return m.has(t, f.name) }) ||
+			f.pointer == "" && !slices.ContainsFunc(tools, func(t int) bool { return m.has(t, f.name) })
+	})
+}
+
+// has reports whether the tool takes or returns a field of the name.
+func (m *matrix) has(t int, name string) bool {
+	return m.ins[t][name] || slices.ContainsFunc(m.outs[t], func(f outField) bool { return f.name == name })
+}
+
 // firstHas reports whether the first tool requires an input of the same name and type, so that the flow has it.
 func (m *matrix) firstHas(first int, input schema.Field) bool {
 	return slices.ContainsFunc(m.needs[first], func(f schema.Field) bool {
@@ -99,7 +118,8 @@ func (m *matrix) firstHas(first int, input schema.Field) bool {
 	})
 }
 
-// score adds the best edge of each step, weighed down where a tool is not known to be read-only.
+// score adds the best edge of each step, weighed down where a tool is not known to be read-only. What a name says
+// counts in this order of suggestions only; what a flow may do is decided by declared safety.
 func (m *matrix) score(tools []int, edges [][]chainEdge) float64 {
 	total := 0.0
 	for _, step := range edges {
@@ -111,8 +131,10 @@ func (m *matrix) score(tools []int, edges [][]chainEdge) float64 {
 	}
 	for i, t := range tools {
 		switch s := m.tools[t].tool.Safety; {
-		case s == nil:
+		case s == nil && split(m.tools[t].tool.Name).reads:
 			total *= 0.9
+		case s == nil:
+			total *= 0.3
 		case s.ReadOnly():
 		case i < len(tools)-1:
 			total *= 0.25 // an effect in the middle of a flow nobody ever walked
@@ -132,20 +154,16 @@ func (m *matrix) coldChains(mined *observer.Result, opts Options) []chain {
 		for i := range mined.Patterns {
 			covered = append(covered, mined.Patterns[i].Tools)
 		}
-		for i := range mined.Blocked {
-			if mined.Blocked[i].Reason == "choice" {
-				covered = append(covered, mined.Blocked[i].Tools)
-			}
-		}
 	}
 	var out []chain
 	starts := map[int]int{}
 	for _, c := range m.find(opts.MaxDepth) {
-		if len(out) == opts.MaxChains {
+		if len(out) == opts.MaxChains || c.score < minChainScore {
 			break
 		}
 		names := m.names(c.tools)
-		if starts[c.tools[0]] == perFirst || slices.ContainsFunc(covered, func(other []string) bool { return contains(other, names) }) {
+		if starts[c.tools[0]] == perFirst || refuted(mined, names) ||
+			slices.ContainsFunc(covered, func(other []string) bool { return position(other, names) >= 0 }) {
 			continue
 		}
 		starts[c.tools[0]]++
@@ -163,14 +181,22 @@ func (m *matrix) names(tools []int) []string {
 	return out
 }
 
-// contains reports whether part stands in whole without gaps.
-func contains(whole, part []string) bool {
+// refuted reports whether recorded values show that the model chooses an argument of one of the chain's steps when
+// it follows the step before.
+func refuted(mined *observer.Result, chain []string) bool {
+	return mined != nil && slices.ContainsFunc(mined.Blocked, func(b observer.Blocked) bool {
+		return b.Reason == "choice" && b.Step > 0 && b.Step < len(b.Tools) && position(chain, b.Tools[b.Step-1:b.Step+1]) >= 0
+	})
+}
+
+// position is where part first stands in whole without gaps, -1 when it does not.
+func position(whole, part []string) int {
 	for i := 0; i+len(part) <= len(whole); i++ {
 		if slices.Equal(whole[i:i+len(part)], part) {
-			return true
+			return i
 		}
 	}
-	return false
+	return -1
 }
 
 // draft writes a chain as a flow whose inputs are the required inputs of the first tool.

@@ -94,7 +94,7 @@ func (d *draft) newInput(tool *known, arg string) string {
 	for i := range d.inputs {
 		taken[d.inputs[i].name] = true
 	}
-	name := freeName(taken, arg, "_input")
+	name := freeName(taken, arg)
 	d.input(draftInput{name: name, tool: tool, arg: arg, required: true})
 	return name
 }

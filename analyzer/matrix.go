@@ -44,6 +44,7 @@ type matrix struct {
 	edges []map[int][]edge  // producer -> consumer -> edges, by input field
 	ins   []map[string]bool // normalised names of each tool's inputs
 	needs [][]schema.Field  // required inputs of each tool
+	outs  [][]outField      // what each tool returns
 }
 
 // Overlaps tells from recorded values whether an output feeds an argument; *Inferrer fulfils it.
@@ -57,7 +58,7 @@ func newMatrix(tools []*known, values Overlaps) *matrix {
 	if len(tools) > maxMatrixTools {
 		tools = tools[:maxMatrixTools]
 	}
-	m := &matrix{tools: tools, index: map[string]int{}, edges: make([]map[int][]edge, len(tools)), ins: make([]map[string]bool, len(tools)), needs: make([][]schema.Field, len(tools))}
+	m := &matrix{tools: tools, index: map[string]int{}, edges: make([]map[int][]edge, len(tools)), ins: make([]map[string]bool, len(tools)), needs: make([][]schema.Field, len(tools)), outs: make([][]outField, len(tools))}
 	type producer struct {
 		tool  int
 		field outField
@@ -75,7 +76,8 @@ func newMatrix(tools []*known, values Overlaps) *matrix {
 				}
 			}
 		}
-		for _, f := range outFields(t) {
+		m.outs[i] = outFields(t)
+		for _, f := range m.outs[i] {
 			byName[f.name] = append(byName[f.name], producer{i, f})
 		}
 	}

@@ -89,18 +89,14 @@ var actionVerbs = []string{"create", "add", "book", "cancel", "update", "modify"
 
 func looksLikeVerb(word string) bool { return slices.Contains(actionVerbs, word) }
 
-// freeName returns name, or name with the first free suffix, and takes it.
-func freeName(taken map[string]bool, name string, suffixes ...string) string {
+// freeName returns name, or name with the first free number from 2 on, and takes it.
+func freeName(taken map[string]bool, name string) string {
 	if name == "" {
 		name = "step"
 	}
 	chosen := name
-	for i := 0; taken[chosen]; i++ {
-		if i < len(suffixes) {
-			chosen = name + suffixes[i]
-		} else {
-			chosen = name + "_" + strconv.Itoa(i-len(suffixes)+2)
-		}
+	for i := 2; taken[chosen]; i++ {
+		chosen = name + "_" + strconv.Itoa(i)
 	}
 	taken[chosen] = true
 	return chosen
@@ -114,7 +110,11 @@ func outputKeys(tools, inputs []string) []string {
 	}
 	keys := make([]string, len(tools))
 	for i, tool := range tools {
-		keys[i] = freeName(taken, split(tool).noun, "_result")
+		noun := split(tool).noun
+		if slices.Contains(inputs, noun) {
+			noun += "_result"
+		}
+		keys[i] = freeName(taken, noun)
 	}
 	return keys
 }
@@ -127,6 +127,8 @@ func flowName(tools []string) string {
 		name = last.verb + "_" + last.noun
 	}
 	switch {
+	case !slices.ContainsFunc(tools, func(t string) bool { return t != tools[0] }):
+		return name + "_x" + strconv.Itoa(len(tools))
 	case first.by != "":
 		return name + "_by_" + first.by
 	case !first.reads && first.verb != "":
@@ -135,6 +137,8 @@ func flowName(tools []string) string {
 		return name + "_from_" + first.noun
 	case last.by != "":
 		return name + "_by_" + last.by
+	case !last.reads && first.verb != "":
+		return name + "_after_" + first.verb
 	}
 	return name + "_lookup"
 }

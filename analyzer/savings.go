@@ -42,6 +42,12 @@ func measureOccurrence(run *ingest.AgentRun, calls []int) (measure, bool) {
 		return measure{}, false
 	}
 	m := measure{removed: len(turns) - 1}
+	if m.removed == 0 {
+		// Nothing is saved, which is a figure only where figures are recorded at all.
+		m.tokens, m.cost, m.latencyMS, _ = turnFigures(run, turns[0])
+		m.tokens, m.cost, m.latencyMS = min(m.tokens, 0), min(m.cost, 0), min(m.latencyMS, 0)
+		return m, true
+	}
 	for _, turn := range turns[1:] {
 		tokens, cost, latency, averaged := turnFigures(run, turn)
 		m.tokens, m.cost, m.latencyMS = sum(m.tokens, tokens), sum(m.cost, cost), sum(m.latencyMS, latency)

@@ -1,0 +1,344 @@
+package analyzer
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"pave/flows"
+	"pave/ingest"
+	"pave/observer"
+)
+
+func tool(name, in, out string, effects flows.SideEffects) *flows.Tool {
+	t := &flows.Tool{Name: name, Origin: flows.ToolDeclared, Binding: &flows.Binding{Kind: flows.BindLocal, Local: name}}
+	if in != "" {
+		t.InputSchema = flows.RawSchema(in)
+	}
+	if out != "" {
+		t.OutputSchema = flows.RawSchema(out)
+	}
+	if effects != "" {
+		c := flows.DefaultSafety()
+		c.SideEffects = effects
+		t.Safety = &c
+	}
+	return t
+}
+
+// object is an object schema: "name:type" fields, a trailing ? makes one optional.
+func object(fields ...string) string {
+	properties, required := "", ""
+	for _, f := range fields {
+		optional := f[len(f)-1] == '?'
+		if optional {
+			f = f[:len(f)-1]
+		}
+		name, kind := f, "string"
+		for i := range f {
+			if f[i] == ':' {
+				name, kind = f[:i], f[i+1:]
+			}
+		}
+		if properties != "" {
+			properties += ","
+		}
+		properties += fmt.Sprintf(`%q:{"type":%q}`, name, kind)
+		if !optional {
+			if required != "" {
+				required += ","
+			}
+			required += fmt.Sprintf("%q", name)
+		}
+	}
+	return `{"type":"object","properties":{` + properties + `},"required":[` + required + `]}`
+}
+
+// memory is a SessionSource.
+type memory map[string]*ingest.Session
+
+func (m memory) Sessions(_ context.Context, ids []string, fn func(*ingest.Session) error) error {
+	for _, id := range ids {
+		if s, ok := m[id]; ok {
+			if err := fn(s); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// pair is a pattern of two tools whose second argument is copied from the first result.
+func pair(first, second string) observer.Pattern {
+	return observer.Pattern{
+		Tools: []string{first, second}, Occurrences: 40, Sessions: 30, SuccessLower: 0.9, Success: 1, TurnsSaved: 1,
+		DataFlow: &observer.DataFlow{Sampled: 40, Explained: 38,
+			Steps: []observer.StepFlow{
+				{Args: []observer.ArgFlow{{Arg: "email", Presence: 1, Kind: observer.SourceInput, Input: "email"}}},
+				{Args: []observer.ArgFlow{{Arg: "user_id", Presence: 1, Kind: observer.SourceOutput, Step: 0, Pointer: ""}}},
+			},
+			Inputs: []observer.Input{{Name: "email", Arg: "email", Origin: "user text", Required: true}}},
+	}
+}
+
+func minedOnly(t *testing.T, p observer.Pattern, sessions SessionSource, tools ...*flows.Tool) (candidates []Candidate, dropped []string) {
+	t.Helper()
+	mined := &observer.Result{Sessions: 100, Calls: 1000, Patterns: []observer.Pattern{p},
+		From: time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC), To: time.Date(2026, 11, 15, 0, 0, 0, 0, time.UTC)}
+	candidates, err := Propose(context.Background(), mined, NewCatalogue(tools, nil), sessions, Options{MaxChains: -1,
+		Dropped: func(_ []string, reason string) { dropped = append(dropped, reason) }})
+	require.NoError(t, err)
+	for i := range candidates {
+		checkCandidate(t, &candidates[i])
+	}
+	return candidates, dropped
+}
+
+var (
+	findUser = tool("find_user_id_by_email", object("email"), `{"type":"object","properties":{"result":{"type":"string"}},"required":["result"]}`, flows.EffectRead)
+	getUser  = tool("get_user_details", object("user_id", "verbose:boolean?"), object("user_id", "name", "nick?"), flows.EffectRead)
+)
+
+func TestMinedFlow(t *testing.T) {
+	candidates, dropped := minedOnly(t, pair("find_user_id_by_email", "get_user_details"), nil, findUser, getUser)
+	assert.Empty(t, dropped)
+	require.Len(t, candidates, 1)
+	c := candidates[0]
+	assert.Equal(t, SourceMiner, c.Source)
+	assert.Equal(t, "miner/linear/find_user_id_by_email>get_user_details", c.PatternKey)
+	assert.Empty(t, c.Unbound)
+	assert.Equal(t, flows.EffectRead, c.SafetyLevel)
+	assert.InDelta(t, 40*0.95*0.9*1, c.Score, 1e-9)
+	assert.InDelta(t, 20, c.Savings.PerWeek, 1e-9, "40 occurrences in two weeks")
+	text, err := flows.EncodeFlow(c.Flow, flows.FormatYAML)
+	require.NoError(t, err)
+	assert.Equal(t, `description: Calls find_user_id_by_email, then get_user_details without a model call in between. Mined from recorded sessions.
+evidence:
+  explained: 38
+  occurrences: 40
+  sampled: 40
+  sessions: 30
+  source: miner
+  window:
+    - "2026-11-01"
+    - "2026-11-15"
+format_version: "1.1"
+governance:
+  estimated_model_calls_removed: 1
+  lifecycle: suggested
+  replaces_tools:
+    - find_user_id_by_email
+    - get_user_details
+input_schema:
+  type: object
+  properties:
+    email:
+      type: string
+      description: callers had it from the user's words
+  required:
+    - email
+  additionalProperties: false
+name: user_by_email
+on_context_collision: error
+on_failure: hand_back
+returns:
+  user: user
+safety:
+  side_effects: read
+status: needs_review
+steps:
+  - input_mapping:
+      email: email
+    output_as: user_id
+    tool_name: find_user_id_by_email
+  - input_mapping:
+      user_id: /user_id/result
+    output_as: user
+    tool_name: get_user_details
+type: Flow
+`, string(text))
+}
+
+func TestDigestDoesNotHangOnCounts(t *testing.T) {
+	first, _ := minedOnly(t, pair("find_user_id_by_email", "get_user_details"), nil, findUser, getUser)
+	p := pair("find_user_id_by_email", "get_user_details")
+	p.Occurrences, p.Sessions, p.DataFlow.Sampled = 400, 300, 200
+	second, _ := minedOnly(t, p, nil, findUser, getUser)
+	assert.Equal(t, first[0].Digest, second[0].Digest)
+	assert.NotEqual(t, first[0].Flow.Evidence, second[0].Flow.Evidence)
+}
+
+func TestArgumentsOfMinedFlows(t *testing.T) {
+	type args = []observer.ArgFlow
+	userID := observer.ArgFlow{Arg: "user_id", Presence: 1, Kind: observer.SourceOutput, Step: 0, Pointer: "/customer_id"}
+	find := tool("find_customer", object("email", "note?"), object("customer_id", "tier?"), flows.EffectRead)
+	get := tool("get_user_details", object("user_id", "verbose:boolean?", "tier?"), object("name"), flows.EffectWrite)
+	for _, c := range []struct {
+		name    string
+		steps   []args // both steps; nil takes the usual
+		second  args
+		want    flows.Mapping
+		dropped string
+		warning string
+		tools   []*flows.Tool
+	}{
+		{name: "constant", second: args{{Arg: "user_id", Presence: 1, Kind: observer.SourceConst, Value: "u1"}, {Arg: "verbose", Presence: 1, Kind: observer.SourceConst, Value: true}},
+			want: flows.Mapping{{Target: "user_id", Value: flows.Const("u1")}, {Target: "verbose", Value: flows.Const(true)}}},
+		{name: "constant that agents pass sometimes", second: args{userID, {Arg: "verbose", Presence: 0.5, Kind: observer.SourceConst, Value: true}},
+			want: flows.Mapping{{Target: "user_id", Value: flows.Pointer("/customer/customer_id")}}, warning: "only sometimes"},
+		{name: "constant of another type becomes an input", second: args{{Arg: "user_id", Presence: 1, Kind: observer.SourceConst, Value: int64(7)}},
+			want: flows.Mapping{{Target: "user_id", Value: flows.Key("user_id")}}, warning: "became an input"},
+		{name: "argument of an earlier step", second: args{{Arg: "user_id", Presence: 1, Kind: observer.SourceArg, Step: 0, Pointer: "email"}},
+			want: flows.Mapping{{Target: "user_id", Value: flows.Key("email")}}},
+		{name: "argument that is not part of the pattern", second: args{{Arg: "user_id", Presence: 1, Kind: observer.SourceArg, Step: 0, Pointer: "gone"}}, dropped: "not part of the pattern"},
+		{name: "choice", second: args{{Arg: "user_id", Presence: 1, Kind: observer.SourceChoice}}, dropped: "chosen by the model"},
+		{name: "output that the tool does not declare", second: args{{Arg: "user_id", Presence: 1, Kind: observer.SourceOutput, Pointer: "/secret"}}, dropped: `declares no output at "/secret"`},
+		{name: "types that contradict", second: args{userID}, dropped: "string is not integer",
+			tools: []*flows.Tool{find, tool("get_user_details", object("user_id:integer"), "", "")}},
+		{name: "optional copy of an optional field", second: args{userID, {Arg: "tier", Presence: 0.6, Kind: observer.SourceOutput, Pointer: "/tier"}},
+			want: flows.Mapping{{Target: "tier", Value: optional(flows.Pointer("/customer/tier"))}, {Target: "user_id", Value: flows.Pointer("/customer/customer_id")}}},
+		{name: "optional copy of a field that is always there", second: args{userID, {Arg: "tier", Presence: 0.6, Kind: observer.SourceOutput, Pointer: "/customer_id"}},
+			want: flows.Mapping{{Target: "user_id", Value: flows.Pointer("/customer/customer_id")}}, warning: "only sometimes"},
+		{name: "optional input", second: args{userID, {Arg: "tier", Presence: 0.6, Kind: observer.SourceInput, Input: "tier"}},
+			want: flows.Mapping{{Target: "tier", Value: optional(flows.Key("tier"))}, {Target: "user_id", Value: flows.Pointer("/customer/customer_id")}}},
+		{name: "argument that the tool does not declare", second: args{userID, {Arg: "colour", Presence: 1, Kind: observer.SourceConst, Value: "red"}},
+			want: flows.Mapping{{Target: "user_id", Value: flows.Pointer("/customer/customer_id")}}, warning: "does not declare"},
+		{name: "required argument that nobody passed", second: args{}, want: flows.Mapping{{Target: "user_id", Value: flows.Key("user_id")}}, warning: "became an input"},
+		{name: "no arguments are mapped to nothing", second: args{}, tools: []*flows.Tool{find, tool("get_user_details", object("verbose:boolean?"), "", flows.EffectRead)},
+			want: flows.Mapping{{Target: "verbose", Value: optional(flows.Key("user"))}}},
+		{name: "no arguments and none declared", second: args{}, tools: []*flows.Tool{find, tool("get_user_details", object(), "", flows.EffectRead)}, want: nil},
+		{name: "no arguments and others refused", second: args{}, dropped: "takes no arguments",
+			tools: []*flows.Tool{find, tool("get_user_details", `{"type":"object","properties":{},"additionalProperties":false}`, "", flows.EffectRead)}},
+		{name: "tools without schemas", second: args{userID}, tools: []*flows.Tool{tool("find_customer", "", "", ""), tool("get_user_details", "", "", "")},
+			want: flows.Mapping{{Target: "user_id", Value: flows.Pointer("/customer/customer_id")}}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := pair("find_customer", "get_user_details")
+			p.DataFlow.Steps[1].Args = c.second
+			tools := c.tools
+			if tools == nil {
+				tools = []*flows.Tool{find, get}
+			}
+			candidates, dropped := minedOnly(t, p, nil, tools...)
+			if c.dropped != "" {
+				assert.Empty(t, candidates)
+				require.Len(t, dropped, 1)
+				assert.Contains(t, dropped[0], c.dropped)
+				return
+			}
+			require.Len(t, candidates, 1, "%v", dropped)
+			assert.Equal(t, c.want, candidates[0].Flow.Steps[1].InputMapping)
+			if c.warning == "" {
+				assert.Empty(t, candidates[0].Warnings)
+			} else {
+				require.Len(t, candidates[0].Warnings, 1)
+				assert.Contains(t, candidates[0].Warnings[0], c.warning)
+			}
+		})
+	}
+}
+
+func TestUnboundAndUnknownTools(t *testing.T) {
+	unbound := *findUser
+	unbound.Binding = nil
+	candidates, _ := minedOnly(t, pair("find_user_id_by_email", "get_mystery"), nil, &unbound)
+	require.Len(t, candidates, 1)
+	assert.Equal(t, []string{"find_user_id_by_email", "get_mystery"}, candidates[0].Unbound)
+	assert.Equal(t, flows.EffectExternal, candidates[0].SafetyLevel, "unknown counts as external")
+	assert.Nil(t, candidates[0].Flow.Safety)
+}
+
+// session has one run: calls at the turns given, then model calls.
+func session(id string, results []string, turns []int32, llm ...ingest.LLMStep) *ingest.Session {
+	run := ingest.AgentRun{LLM: llm}
+	for i, turn := range turns {
+		run.Calls = append(run.Calls, ingest.Call{Seq: i, Turn: turn, ToolCall: ingest.ToolCall{Tool: "t", Result: json.RawMessage(results[i]), Status: ingest.StatusOK}})
+	}
+	return &ingest.Session{ID: id, Runs: []ingest.AgentRun{run}}
+}
+
+func llm(turn int32, count int32, in, out int64, cost float64, d time.Duration) ingest.LLMStep {
+	return ingest.LLMStep{Turn: turn, Duration: d, LLMCall: ingest.LLMCall{Count: count, InputTokens: in, OutputTokens: out, CachedTokens: -1, CostUSD: cost, HasCost: cost >= 0}}
+}
+
+func TestSavingsOfRecordedModelCalls(t *testing.T) {
+	p := pair("find_user_id_by_email", "get_user_details")
+	p.Examples = []observer.Occurrence{{SessionID: "a", Calls: []int{0, 1}}, {SessionID: "b", Calls: []int{1, 2}}, {SessionID: "gone", Calls: []int{0, 1}},
+		{SessionID: "c", Calls: []int{0, 1}}, {SessionID: "a", RunIndex: 7, Calls: []int{0, 1}}, {SessionID: "a", Calls: []int{0, 9}}}
+	sessions := memory{
+		// The call of turn 2 chose to start; that of turn 3 is removed.
+		"a": session("a", []string{`"u"`, `{}`}, []int32{2, 3}, llm(2, 1, 900, 90, 0.9, 9*time.Second), llm(3, 1, 100, 10, 0.01, 2*time.Second)),
+		"b": session("b", []string{`1`, `"u"`, `{}`}, []int32{1, 4, 5}, llm(5, 1, 300, 30, 0.03, 4*time.Second)),
+		// Only totals: 1000 + 200 tokens and 0.5 USD over 10 calls.
+		"c": session("c", []string{`"u"`, `{}`}, []int32{0, 1}, llm(-1, 10, 1000, 200, 0.5, 0)),
+	}
+	candidates, _ := minedOnly(t, p, sessions, findUser, getUser)
+	s := candidates[0].Savings
+	assert.Equal(t, Interval{Mean: 1, Low: 1, High: 1, Known: 3}, s.LLMCallsPerRun)
+	// Tokens 110, 330, 120: mean 560/3, s = 124.231, half = 1.96 s/sqrt(3) = 140.58.
+	assert.InDelta(t, 186.667, s.TokensPerRun.Mean, 0.001)
+	assert.InDelta(t, 186.667-140.581, s.TokensPerRun.Low, 0.01)
+	assert.InDelta(t, 186.667+140.581, s.TokensPerRun.High, 0.01)
+	assert.InDelta(t, (0.01+0.03+0.05)/3, s.CostUSDPerRun.Mean, 1e-12)
+	assert.Equal(t, 2, s.LatencyMSPerRun.Known)
+	assert.InDelta(t, 3000, s.LatencyMSPerRun.Mean, 1e-9)
+	assert.Equal(t, "mean over 3 of 40 recorded occurrences of the model calls between the first and the last step; some figures are totals of a run divided by its model calls; recorded for a part of them: latency", s.Basis)
+	assert.Equal(t, 1, candidates[0].Flow.Governance.EstimatedModelCallsRemoved)
+	assert.Equal(t, int64(187), *candidates[0].Flow.Governance.EstimatedTokenSavings)
+}
+
+func TestCallsOfOneTurnSaveNothing(t *testing.T) {
+	p := pair("find_user_id_by_email", "get_user_details")
+	p.Examples = []observer.Occurrence{{SessionID: "a", Calls: []int{0, 1}}}
+	candidates, dropped := minedOnly(t, p, memory{"a": session("a", []string{`"u"`, `{}`}, []int32{2, 2})}, findUser, getUser)
+	assert.Empty(t, candidates)
+	require.Len(t, dropped, 1)
+	assert.Contains(t, dropped[0], "one model call")
+
+	none, ok := measureOccurrence(&session("a", []string{`1`, `2`}, []int32{2, 2}).Runs[0], []int{0, 1})
+	assert.True(t, ok)
+	assert.Equal(t, measure{removed: 0, tokens: unknown, cost: unknown, latencyMS: unknown}, none, "no figures recorded, so none is known")
+	zero, _ := measureOccurrence(&session("a", []string{`1`, `2`}, []int32{2, 2}, llm(2, 1, 5, 5, 0.1, time.Second)).Runs[0], []int{0, 1})
+	assert.Equal(t, measure{}, zero)
+}
+
+// What the results were decides where they lie, whatever the tool is called.
+func TestResultsThatAreNoObjects(t *testing.T) {
+	p := pair("find", "get_user_details")
+	p.Examples = []observer.Occurrence{{SessionID: "a", Calls: []int{0, 1}}}
+	for result, want := range map[string]flows.MappingValue{`"u1"`: flows.Pointer("/find/result"), ` {"id":1}`: flows.Key("find"), `["u1"]`: flows.Pointer("/find/result")} {
+		candidates, dropped := minedOnly(t, p, memory{"a": session("a", []string{result, `{}`}, []int32{1, 2})}, tool("find", "", "", ""), tool("get_user_details", "", "", ""))
+		require.Len(t, candidates, 1, "%v", dropped)
+		assert.Equal(t, want, candidates[0].Flow.Steps[1].InputMapping[0].Value, result)
+	}
+}
+
+func TestRankIsByWorth(t *testing.T) {
+	often, seldom := pair("find_user_id_by_email", "get_user_details"), pair("find_user_id_by_email", "get_other")
+	seldom.Occurrences = 10
+	mined := &observer.Result{Patterns: []observer.Pattern{seldom, often, {Tools: []string{"a", "b"}}}}
+	candidates, err := Propose(context.Background(), mined, NewCatalogue([]*flows.Tool{findUser, getUser}, nil), nil, Options{MaxChains: -1})
+	require.NoError(t, err)
+	require.Len(t, candidates, 2)
+	assert.Equal(t, "get_user_details", candidates[0].Flow.Steps[1].ToolName)
+	assert.Equal(t, []int{0, 1}, []int{candidates[0].Rank, candidates[1].Rank})
+	assert.NotEqual(t, candidates[0].Flow.Name, candidates[1].Flow.Name)
+}
+
+func TestSessionErrorsEndThePass(t *testing.T) {
+	p := pair("find_user_id_by_email", "get_user_details")
+	p.Examples = []observer.Occurrence{{SessionID: "a", Calls: []int{0, 1}}}
+	_, err := Propose(context.Background(), &observer.Result{Patterns: []observer.Pattern{p}}, NewCatalogue(nil, nil), failing{}, Options{})
+	assert.ErrorIs(t, err, assert.AnError)
+}
+
+type failing struct{}
+
+func (failing) Sessions(context.Context, []string, func(*ingest.Session) error) error {
+	return assert.AnError
+}
