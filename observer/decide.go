@@ -60,7 +60,7 @@ func (m *inference) decide(s sample, records []record) evidence {
 				checks = append(checks, check{arg, holds})
 			}
 			if flow.Kind == SourceChoice && e.blocker == nil {
-				e.cut, e.blocker = k, &flow
+				e.cut, e.blocker, e.unknown = k, &flow, unknownShare(arg, len(records))
 			}
 			e.flow.Steps[k].Args = append(e.flow.Steps[k].Args, flow)
 		}
@@ -297,11 +297,11 @@ func (r *record) at(s source) (uint64, bool) {
 		}
 		return step.args[i].hash, true
 	}
-	i, ok := slices.BinarySearchFunc(step.leaves, s.path, func(l leaf, path uint32) int { return cmp.Compare(l.path, path) })
-	if !ok {
+	i := slices.Index(step.result.paths, s.path)
+	if i < 0 {
 		return 0, false
 	}
-	return step.leaves[i].hash, true
+	return step.result.hashes[i], true
 }
 
 // best is the preferred source that is better than chance; the level is shared among the sources tried.

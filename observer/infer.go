@@ -2,10 +2,9 @@ package observer
 
 import (
 	"context"
-	"crypto/rand"
+	"hash/maphash"
 	"slices"
 
-	"pave/flows/value"
 	"pave/ingest"
 )
 
@@ -13,7 +12,7 @@ import (
 type inference struct {
 	options Options
 	log     *calls
-	key     value.Key // of this pass: hashes are compared inside a pass only
+	seed    maphash.Seed // of this pass: hashes are compared inside a pass only
 	paths   *pathTable
 	dropped int // values of results over the limit
 }
@@ -31,13 +30,14 @@ type evidence struct {
 	// cut is the first step with an argument that the model chooses, 0 when there is none.
 	cut     int
 	blocker *ArgFlow
+	unknown float64 // share of the occurrences in which the blocker's value was not knowable
 }
 
 // chunkOccurrences bounds the occurrences whose values are held at once.
-const chunkOccurrences = 2048
+const chunkOccurrences = 8192
 
 // examine infers the data flow of the samples, reading every session once per chunk.
-func (m *inference) examine(ctx context.Context, src Source, samples []sample, done func(int)) ([]evidence, error) {
+func (m *inference) examine(ctx context.Context, src Source, samples []sample) ([]evidence, error) {
 	out := make([]evidence, len(samples))
 	for from := 0; from < len(samples); {
 		to, n := from, 0
@@ -53,7 +53,6 @@ func (m *inference) examine(ctx context.Context, src Source, samples []sample, d
 		for i := from; i < to; i++ {
 			out[i] = m.decide(samples[i], records[i-from])
 		}
-		done(to)
 		from = to
 	}
 	return out, nil
@@ -102,10 +101,4 @@ func (m *inference) readRecords(ctx context.Context, src Source, samples []sampl
 		}
 	}
 	return records, nil
-}
-
-// newKey makes the key of one pass.
-func newKey() (key value.Key) {
-	_, _ = rand.Read(key[:]) // never fails
-	return key
 }

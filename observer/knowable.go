@@ -19,20 +19,27 @@ type knowledge struct {
 
 func (d *decision) knowledge(a argument) knowledge {
 	k := knowledge{trivial: true, inner: map[place]int{}}
-	unknown := 0
 	for _, p := range a.in {
 		o := p.arg.origin
 		k.classes[o]++
-		if !o.known() {
-			unknown++
-		}
 		if o == originInner {
 			k.inner[p.arg.inner]++
 		}
 		k.trivial = k.trivial && uninformative(p.arg.value)
 	}
-	k.knowable = float64(unknown) <= (1-d.options.MinKnowable)*float64(len(d.records))
+	k.knowable = unknownShare(a, len(d.records)) <= 1-d.options.MinKnowable
 	return k
+}
+
+// unknownShare is the share of all occurrences in which callers could not know the argument.
+func unknownShare(a argument, records int) float64 {
+	unknown := 0
+	for _, p := range a.in {
+		if !p.arg.origin.known() {
+			unknown++
+		}
+	}
+	return float64(unknown) / float64(records)
 }
 
 func (d *decision) setInput(flow *ArgFlow, a argument, k knowledge) {

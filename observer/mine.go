@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"hash/maphash"
 	"math"
 	"slices"
 )
@@ -72,7 +73,7 @@ type proof struct {
 
 func newMiner(o Options, log *calls, table *gramTable) *miner {
 	m := &miner{options: o, log: log, table: table, tried: map[int]bool{},
-		infer: &inference{options: o, log: log, key: newKey()}}
+		infer: &inference{options: o, log: log, seed: maphash.MakeSeed()}}
 	m.all = measure(table, newNull(log, table), o.Delta, o.FDR)
 	m.offsets = make([]int, len(table.levels)+1)
 	for n := 2; n < len(table.levels); n++ {
@@ -124,9 +125,30 @@ func (m *miner) run(ctx context.Context, src Source) error {
 
 // weak are the most frequent closed paths that the null model explains.
 func (m *miner) weak(limit int) []piece {
+	return m.take(limit, func(i int) bool { return !m.stands(i) && !m.covered(i, nil) })
+}
+
+// unserved are paths inside a proved one that occur much more often than it: for the rest of their occurrences people
+// want to know what is in the way.
+func (m *miner) unserved(limit int) []piece {
+	return m.take(limit, func(i int) bool {
+		p := &m.all[i]
+		served := 0
+		for _, c := range m.proved {
+			if q := &m.all[c.path]; len(q.tokens) > len(p.tokens) && contains(q.tokens, p.tokens) {
+				served = max(served, q.occ)
+			}
+		}
+		return served > 0 && 3*served < 2*p.occ
+	})
+}
+
+// take picks the closed paths that were not tried and are not blocked at their start, those that would save most
+// first, and marks them as tried.
+func (m *miner) take(limit int, wanted func(i int) bool) []piece {
 	var order []int
 	for i := range m.all {
-		if p := &m.all[i]; p.closed && !m.stands(i) && !m.tried[i] && m.stopOf(i) < 0 && !m.covered(i, nil) {
+		if m.all[i].closed && !m.tried[i] && m.stopOf(i) < 0 && wanted(i) {
 			order = append(order, i)
 		}
 	}
@@ -134,33 +156,6 @@ func (m *miner) weak(limit int) []piece {
 		x, y := &m.all[a], &m.all[b]
 		return cmp.Or(cmp.Compare(y.occ*(y.level-1), x.occ*(x.level-1)), slices.Compare(x.tokens, y.tokens))
 	})
-	return m.take(order, limit)
-}
-
-// unserved are candidates inside a proved path that occur much more often than it: for the rest of their occurrences
-// people want to know what is in the way.
-func (m *miner) unserved(limit int) []piece {
-	var order []int
-	for _, i := range m.ranked {
-		p := &m.all[i]
-		if m.tried[i] || m.stopOf(i) >= 0 {
-			continue
-		}
-		served := 0
-		for _, c := range m.proved {
-			if q := &m.all[c.path]; len(q.tokens) > len(p.tokens) && contains(q.tokens, p.tokens) {
-				served = max(served, q.occ)
-			}
-		}
-		if served > 0 && 3*served < 2*p.occ {
-			order = append(order, i)
-		}
-	}
-	return m.take(order, limit)
-}
-
-// take marks the first paths as tried, within the limit of the pass.
-func (m *miner) take(order []int, limit int) []piece {
 	limit = max(0, min(limit, m.options.MaxEvaluated-len(m.tried), len(order)))
 	batch := make([]piece, limit)
 	for n, i := range order[:limit] {
@@ -222,21 +217,53 @@ func (m *miner) examine(ctx context.Context, src Source, batch []piece) error {
 		sequences[i] = m.all[p.path].tokens
 	}
 	censuses := takeCensus(m.log, sequences, m.options.MaxSamples, m.options.PerSession)
-	samples := make([]sample, len(batch))
+	full := make([]sample, len(batch))
+	first := make([]sample, len(batch))
 	for i := range batch {
-		samples[i] = sample{tools: m.names(sequences[i]), windows: censuses[i].good.take()}
+		full[i] = sample{tools: m.names(sequences[i]), windows: censuses[i].good.take()}
+		first[i] = full[i]
+		if len(full[i].windows) > 2*probeOccurrences {
+			first[i].windows = evenly(full[i].windows, probeOccurrences)
+		}
 	}
-	before := len(m.tried) - len(batch)
-	evidences, err := m.infer.examine(ctx, src, samples, func(done int) {
-		m.options.Progress(Progress{Stage: "data flow", Done: before + done, Total: min(m.options.MaxEvaluated, len(m.ranked))})
-	})
+	evidences, err := m.infer.examine(ctx, src, first)
 	if err != nil {
 		return err
+	}
+	var again []int
+	for i := range batch {
+		if len(first[i].windows) < len(full[i].windows) && !m.settled(batch[i], evidences[i]) {
+			again = append(again, i)
+			first[len(again)-1] = full[i]
+		}
+	}
+	more, err := m.infer.examine(ctx, src, first[:len(again)])
+	if err != nil {
+		return err
+	}
+	for n, i := range again {
+		evidences[i] = more[n]
 	}
 	for i, p := range batch {
 		m.judge(proof{path: p.path, cutFrom: p.cutFrom, evidence: evidences[i], census: censuses[i]})
 	}
+	m.options.Progress(Progress{Stage: "data flow", Done: len(m.tried), Total: min(m.options.MaxEvaluated, max(len(m.tried), len(m.ranked)))})
 	return nil
+}
+
+// probeOccurrences is the size of a first look at the values of a path that has many more occurrences.
+const probeOccurrences = 48
+
+// settled reports whether a first look decides: values are missing, a choice is far over what inputs may miss, or
+// nothing speaks for the path.
+func (m *miner) settled(p piece, e evidence) bool {
+	switch {
+	case e.flow == nil:
+		return true
+	case e.blocker != nil:
+		return e.unknown > 2*(1-m.options.MinKnowable)
+	}
+	return !m.stands(p.path) && !linked(e.flow)
 }
 
 // judge sorts an examined path: proved, or blocked and cut.
@@ -253,11 +280,11 @@ func (m *miner) judge(p proof) {
 			"The arguments of these calls were not recorded; record arguments and results to prove where they come from.")
 	case e.blocker != nil:
 		m.blockChoice(p.path, tools, e)
+	case e.turns == 0:
+		m.block(p.path, "no_saving", -1, "The model asks for all of these calls at once, so a flow saves no model call.")
 	case !m.stands(p.path) && !linked(e.flow):
 		reason, step, detail := m.insignificant(path)
 		m.block(p.path, reason, step, detail)
-	case e.turns == 0:
-		m.block(p.path, "no_saving", -1, "The model asks for all of these calls at once, so a flow saves no model call.")
 	default:
 		p.score = m.score(p)
 		m.proved = append(m.proved, p)

@@ -1,6 +1,7 @@
 package observer
 
 import (
+	"hash/maphash"
 	"slices"
 	"strconv"
 
@@ -85,58 +86,64 @@ func (t *pathTable) siblings(id uint32) []uint32 {
 	return out
 }
 
-// node is one value inside a result: a scalar or a container.
-type node struct {
-	path  uint32
-	hash  uint64
-	value any
+// columns are the places and hashes of the nodes of a value, in document order with sorted keys.
+type columns struct {
+	paths  []uint32
+	hashes []uint64
 }
 
-// nodeSet holds the nodes of one value in document order with sorted keys, found by hash. keys are the hashes of the
-// object keys: a key cannot be copied by a pointer, yet a model can read it.
+// nodeSet holds every value inside a result, scalars and containers. It is searched from end to end: the arguments
+// looked up are few, so an index would cost more than it saves.
 type nodeSet struct {
-	nodes   []node
-	byHash  map[uint64][]int32
-	keys    map[uint64]struct{}
-	dropped int // nodes over the limit
+	columns
+	values  []any
+	keys    []uint64 // hashes of object keys: no pointer copies a key, yet a model can read it
+	dropped int      // nodes over the limit
 }
 
 // flatten makes the node set of v with at most limit nodes.
-func flatten(v any, key value.Key, paths *pathTable, limit int) *nodeSet {
-	f := flattener{key: key, paths: paths, limit: limit, set: &nodeSet{byHash: map[uint64][]int32{}}}
+func flatten(v any, seed maphash.Seed, paths *pathTable, limit int) *nodeSet {
+	f := flattener{seed: seed, paths: paths, limit: limit, set: &nodeSet{}}
 	f.visit(v, 0)
 	return f.set
 }
 
 type flattener struct {
-	key   value.Key
+	seed  maphash.Seed
 	paths *pathTable
 	limit int
 	set   *nodeSet
 }
 
-func (f *flattener) visit(v any, path uint32) {
-	if len(f.set.nodes) >= f.limit {
+// visit adds v and what is in it and returns its hash.
+func (f *flattener) visit(v any, path uint32) uint64 {
+	if len(f.set.values) >= f.limit {
 		f.set.dropped++
-		return
+		return hashOf(f.seed, v)
 	}
-	hash := value.Hash(f.key, v)
-	f.set.byHash[hash] = append(f.set.byHash[hash], int32(len(f.set.nodes)))
-	f.set.nodes = append(f.set.nodes, node{path: path, hash: hash, value: v})
+	at := len(f.set.values)
+	f.set.paths = append(f.set.paths, path)
+	f.set.hashes = append(f.set.hashes, 0)
+	f.set.values = append(f.set.values, v)
+	var h uint64
 	switch v := v.(type) {
 	case []any:
+		h = hashStart(len(v), tagArray)
 		for i, e := range v {
-			f.visit(e, f.paths.child(pathStep{parent: path, index: int32(i)}))
+			h = mix(h, f.visit(e, f.paths.child(pathStep{parent: path, index: int32(i)})))
 		}
 	case map[string]any:
-		if f.set.keys == nil {
-			f.set.keys = map[uint64]struct{}{}
-		}
+		h = hashStart(len(v), tagObject)
 		for _, k := range sortedKeys(v) {
-			f.set.keys[value.Hash(f.key, k)] = struct{}{}
-			f.visit(v[k], f.paths.child(pathStep{parent: path, index: -1, key: k}))
+			key := maphash.String(f.seed, k)
+			f.set.keys = append(f.set.keys, key)
+			h += mix(key, f.visit(v[k], f.paths.child(pathStep{parent: path, index: -1, key: k})))
 		}
+	default:
+		h = hashOf(f.seed, v)
 	}
+	f.set.hashes[at] = h
+	return h
 }
 
 func sortedKeys(m map[string]any) []string {
@@ -148,21 +155,24 @@ func sortedKeys(m map[string]any) []string {
 	return keys
 }
 
-// find returns the nodes equal to v, whose hash is given; equality is checked on the values.
-func (s *nodeSet) find(v any, hash uint64) []int32 {
-	found := s.byHash[hash]
-	for _, n := range found {
-		if !value.Equal(s.nodes[n].value, v) {
-			return slices.DeleteFunc(slices.Clone(found), func(n int32) bool { return !value.Equal(s.nodes[n].value, v) })
+// find calls fn with the nodes equal to v, whose hash is given, until fn returns false; equality is checked on the
+// values.
+func (s *nodeSet) find(v any, hash uint64, fn func(node int) bool) {
+	for n, h := range s.hashes {
+		if h == hash && value.Equal(s.values[n], v) && !fn(n) {
+			return
 		}
 	}
+}
+
+// first returns the first node equal to v, -1 when there is none.
+func (s *nodeSet) first(v any, hash uint64) int {
+	found := -1
+	s.find(v, hash, func(n int) bool { found = n; return false })
 	return found
 }
 
 // holds reports whether v is a node or an object key of the set.
 func (s *nodeSet) holds(v any, hash uint64) bool {
-	if _, ok := s.keys[hash]; ok {
-		return true
-	}
-	return len(s.find(v, hash)) > 0
+	return slices.Contains(s.keys, hash) || s.first(v, hash) >= 0
 }

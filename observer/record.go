@@ -1,7 +1,7 @@
 package observer
 
 import (
-	"cmp"
+	"bytes"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -19,12 +19,7 @@ type record struct {
 
 type stepRecord struct {
 	args   []argRecord // by name
-	leaves []leaf      // by path: the values of the result, for the chance control
-}
-
-type leaf struct {
-	path uint32
-	hash uint64
+	result columns     // for the chance control
 }
 
 type argRecord struct {
@@ -126,12 +121,12 @@ func (v *sessionView) call(run, i int) *callView {
 		c.args = args
 		c.names = sortedKeys(args)
 		for _, name := range c.names {
-			c.hashes = append(c.hashes, value.Hash(v.miner.key, args[name]))
+			c.hashes = append(c.hashes, hashOf(v.miner.seed, args[name]))
 		}
 	}
 	if len(raw.Result) > 0 {
 		if result, err := value.Decode(raw.Result); err == nil {
-			c.result = flatten(result, v.miner.key, v.miner.paths, v.miner.options.MaxLeaves)
+			c.result = flatten(result, v.miner.seed, v.miner.paths, v.miner.options.MaxLeaves)
 			v.miner.dropped += c.result.dropped
 		}
 	}
@@ -201,11 +196,7 @@ func (x *examination) sees(k, j int) bool {
 
 func (x *examination) step(k int) stepRecord {
 	c := x.call(k)
-	rec := stepRecord{args: make([]argRecord, len(c.names)), leaves: make([]leaf, len(c.result.nodes))}
-	for i, n := range c.result.nodes {
-		rec.leaves[i] = leaf{n.path, n.hash}
-	}
-	slices.SortFunc(rec.leaves, func(a, b leaf) int { return cmp.Compare(a.path, b.path) })
+	rec := stepRecord{args: make([]argRecord, len(c.names)), result: c.result.columns}
 	for i, name := range c.names {
 		a := argRecord{name: name, hash: c.hashes[i], value: c.args[name], origin: originFirst}
 		if k > 0 {
@@ -237,18 +228,17 @@ func (x *examination) sources(k int, name string, v any, hash uint64) []source {
 			continue
 		}
 		matches := 0
-		for _, n := range c.result.find(v, hash) {
-			path := c.result.nodes[n].path
+		c.result.find(v, hash, func(n int) bool {
+			path := c.result.paths[n]
 			if trivial {
 				if _, _, last := paths.shape(path); !sameName(last, name) {
-					continue
+					return true
 				}
 			}
 			out = append(out, source{step: j, path: path})
-			if matches++; matches == maxMatches {
-				break
-			}
-		}
+			matches++
+			return matches < maxMatches
+		})
 	}
 	return out
 }
@@ -269,7 +259,7 @@ func (x *examination) origin(k int, v any) (origin, place) {
 }
 
 func (x *examination) scalarOrigin(k int, v any) (origin, place) {
-	hash := value.Hash(x.view.miner.key, v)
+	hash := hashOf(x.view.miner.seed, v)
 	text := scalarText(v)
 	switch {
 	case x.userWrote(text):
@@ -290,7 +280,7 @@ func (x *examination) scalarOrigin(k int, v any) (origin, place) {
 
 // containerOrigin is that of the least knowable part; an equal whole before the window makes it known.
 func (x *examination) containerOrigin(k int, v any) (origin, place) {
-	if hash := value.Hash(x.view.miner.key, v); x.happenedBefore(v, hash) {
+	if hash := hashOf(x.view.miner.seed, v); x.happenedBefore(v, hash) {
 		return originEarlier, place{}
 	}
 	worst, where := originTrivial, place{}
@@ -336,6 +326,7 @@ const maxContextCalls = 256
 // turns only: what one turn asks for together is decided together.
 func (x *examination) happenedBefore(v any, hash uint64) bool {
 	left := maxContextCalls
+	trace := rawTrace(v)
 	for r := x.run; r >= 0; r-- {
 		last := len(x.view.runs[r].calls)
 		if r == x.run {
@@ -346,6 +337,10 @@ func (x *examination) happenedBefore(v any, hash uint64) bool {
 				continue
 			}
 			left--
+			raw := &x.view.session.Runs[r].Calls[i]
+			if trace != nil && !bytes.Contains(raw.Args, trace) && !bytes.Contains(raw.Result, trace) {
+				continue
+			}
 			c := x.view.call(r, i)
 			if slices.Contains(c.hashes, hash) || c.result.holds(v, hash) {
 				return true
@@ -353,6 +348,25 @@ func (x *examination) happenedBefore(v any, hash uint64) bool {
 		}
 	}
 	return false
+}
+
+// rawTrace returns bytes that any JSON text with v in it contains, nil when that is not certain: they save decoding
+// calls that cannot have it.
+func rawTrace(v any) []byte {
+	switch v := v.(type) {
+	case string:
+		for i := range len(v) {
+			if c := v[i]; c < ' ' || c >= 0x7f || strings.IndexByte(`"\/<>&'`, c) >= 0 {
+				return nil
+			}
+		}
+		return []byte(v)
+	case int64:
+		if v > -1e6 && v < 1e6 { // larger ones may be written with an exponent
+			return value.Encode(v)
+		}
+	}
+	return nil
 }
 
 // innerPlace looks for the value in the results inside the window that step k could see, latest first: as a node, as
@@ -364,15 +378,15 @@ func (x *examination) innerPlace(k int, v any, hash uint64, text string) (place,
 			continue
 		}
 		c := x.call(j)
-		if found := c.result.find(v, hash); len(found) > 0 {
-			return place{j, paths.pointer(c.result.nodes[found[0]].path, true)}, true
+		if n := c.result.first(v, hash); n >= 0 {
+			return place{j, paths.pointer(c.result.paths[n], true)}, true
 		}
-		if _, ok := c.result.keys[hash]; ok {
-			return place{j, "a key"}, true
+		if slices.Contains(c.result.keys, hash) {
+			return place{j, "the keys"}, true
 		}
-		for _, n := range c.result.nodes {
-			if s, ok := n.value.(string); ok && len(s) > len(text) && mentions(s, text) {
-				return place{j, paths.pointer(n.path, true)}, true
+		for n, inner := range c.result.values {
+			if s, ok := inner.(string); ok && len(s) > len(text) && mentions(s, text) {
+				return place{j, paths.pointer(c.result.paths[n], true)}, true
 			}
 		}
 	}
@@ -385,12 +399,13 @@ func (x *examination) drawsOnInner(k int, text string) bool {
 		if !x.sees(k, j) {
 			continue
 		}
-		for _, n := range x.call(j).result.nodes {
-			quoted := scalarText(n.value)
+		result := x.call(j).result
+		for n, inner := range result.values {
+			quoted := scalarText(inner)
 			if len(quoted) < 3 || !mentions(text, quoted) {
 				continue
 			}
-			if !x.userWrote(quoted) && !x.happenedBefore(n.value, n.hash) {
+			if !x.userWrote(quoted) && !x.happenedBefore(inner, result.hashes[n]) {
 				return true
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 
 	"pave/ingest"
@@ -65,49 +66,74 @@ func plantArgs(r *rand.Rand, steps int) [][]Arg {
 // result is what every generated tool answers: identifiers, a list, and the fields of little information that make
 // chance matches.
 type result struct {
-	ID     string  `json:"id"`
-	Owner  *owner  `json:"owner,omitempty"`
-	Items  []item  `json:"items"`
-	Status string  `json:"status"`
-	Active bool    `json:"active"`
-	Count  int     `json:"count"`
-	Echo   *string `json:"echo,omitempty"` // a distractor: sometimes the id once more
+	id, owner string
+	skus      []string
+	rest      uint32 // status, active, count, quantities
+	echo      bool   // a distractor: sometimes the id once more
 }
 
-type owner struct {
-	Ref string `json:"ref"`
-}
-
-type item struct {
-	SKU string `json:"sku"`
-	Qty int    `json:"qty"`
-}
-
-func newResult(r *rand.Rand) result {
-	out := result{ID: fresh(r, "id"), Status: [...]string{"open", "closed", "pending"}[r.IntN(3)], Active: r.IntN(2) == 0, Count: r.IntN(4),
-		Owner: &owner{Ref: fresh(r, "ow")}}
+func newResult(r *rand.Rand) *result {
+	out := &result{id: fresh(r, "id"), owner: fresh(r, "ow"), rest: r.Uint32(), echo: r.IntN(5) == 0}
 	for range 2 + r.IntN(2) {
-		out.Items = append(out.Items, item{SKU: fresh(r, "sku"), Qty: 1 + r.IntN(3)})
-	}
-	if r.IntN(5) == 0 {
-		out.Echo = &out.ID
+		out.skus = append(out.skus, fresh(r, "sku"))
 	}
 	return out
 }
 
-func fresh(r *rand.Rand, prefix string) string { return fmt.Sprintf("%s_%08x", prefix, r.Uint32()) }
+// encode writes the result as JSON.
+func (res *result) encode() json.RawMessage {
+	b := make([]byte, 0, 256)
+	b = append(b, `{"id":"`...)
+	b = append(b, res.id...)
+	b = append(b, `","owner":{"ref":"`...)
+	b = append(b, res.owner...)
+	b = append(b, `"},"items":[`...)
+	for i, sku := range res.skus {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, `{"sku":"`...)
+		b = append(b, sku...)
+		b = append(b, `","qty":`...)
+		b = strconv.AppendUint(b, uint64(1+res.rest>>(8+2*i)&3), 10)
+		b = append(b, '}')
+	}
+	b = append(b, `],"status":"`...)
+	b = append(b, [...]string{"open", "closed", "pending", "open"}[res.rest&3]...)
+	b = append(b, `","active":`...)
+	b = strconv.AppendBool(b, res.rest&4 != 0)
+	b = append(b, `,"count":`...)
+	b = strconv.AppendUint(b, uint64(res.rest>>4&3), 10)
+	if res.echo {
+		b = append(b, `,"echo":"`...)
+		b = append(b, res.id...)
+		b = append(b, '"')
+	}
+	return append(b, '}')
+}
+
+// fresh is a new identifier: a prefix and eight hexadecimal digits.
+func fresh(r *rand.Rand, prefix string) string {
+	const digits = "0123456789abcdef"
+	b := append(make([]byte, 0, 16), prefix...)
+	b = append(b, '_')
+	for n, i := r.Uint32(), 0; i < 8; n, i = n>>4, i+1 {
+		b = append(b, digits[n&15])
+	}
+	return string(b)
+}
 
 // read follows one of the planted pointers.
 func (res *result) read(pointer string) string {
 	switch pointer {
 	case "/id":
-		return res.ID
+		return res.id
 	case "/owner/ref":
-		return res.Owner.Ref
+		return res.owner
 	case "/items/0/sku":
-		return res.Items[0].SKU
+		return res.skus[0]
 	default:
-		return res.Items[1].SKU
+		return res.skus[1]
 	}
 }
 
@@ -129,26 +155,23 @@ func (l *Log) session(index int) ingest.Session {
 			run.Calls = append(run.Calls, call)
 			continue
 		}
-		args := map[string]string{}
+		res := newResult(r)
+		call.Result = res.encode()
 		if c.flow < 0 {
-			args["query"] = fresh(r, "q")
+			call.Args = appendArg(nil, "query", fresh(r, "q"))
 		} else {
 			for _, a := range l.Flows[c.flow].Args[c.step] {
-				args[a.Name] = value(r, a, done[place{c.instance, a.Step}], &asked)
+				call.Args = appendArg(call.Args, a.Name, draw(r, a, done[place{c.instance, a.Step}], &asked))
 			}
+			done[place{c.instance, c.step}] = res
 		}
-		res := newResult(r)
-		if c.flow >= 0 {
-			done[place{c.instance, c.step}] = &res
-		}
-		call.Args, call.Result = encode(args), encode(res)
 		run.Calls = append(run.Calls, call)
 	}
 	run.Users = []ingest.UserTurn{{Text: asked.String()}}
 	return ingest.Session{Tenant: ingest.DefaultTenant, ID: seq.SessionID, Runs: []ingest.AgentRun{run}}
 }
 
-func value(r *rand.Rand, a Arg, producer *result, asked *strings.Builder) string {
+func draw(r *rand.Rand, a Arg, producer *result, asked *strings.Builder) string {
 	switch {
 	case a.Kind == Const:
 		return a.Value
@@ -162,10 +185,17 @@ func value(r *rand.Rand, a Arg, producer *result, asked *strings.Builder) string
 	return producer.read(a.Pointer)
 }
 
-func encode(v any) json.RawMessage {
-	data, err := json.Marshal(v)
-	if err != nil {
-		panic(err) // strings, numbers and booleans only
+// appendArg adds a member to an object.
+func appendArg(object json.RawMessage, name, value string) json.RawMessage {
+	if len(object) == 0 {
+		object = append(make([]byte, 0, 64), "{}"...)
+	} else {
+		object[len(object)-1] = ','
+		object = append(object, '}')
 	}
-	return data
+	object = append(object[:len(object)-1], '"')
+	object = append(object, name...)
+	object = append(object, `":"`...)
+	object = append(object, value...)
+	return append(object, `"}`...)
 }
