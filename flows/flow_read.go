@@ -60,22 +60,7 @@ func (r *reader) flow(doc any, limits Limits) (*Flow, error) {
 		o.missing("version")
 	}
 	f.Description = o.needText("description")
-	if r.strict {
-		f.InputSchema, f.OutputSchema, f.ContextSchema = r.schema(o, "input_schema"), r.schema(o, "output_schema"), r.schema(o, "context_schema")
-		f.OnFailure = choice(o, "on_failure", OnFailureFail, OnFailureHandBack)
-		f.Returns = r.mapping(o, "returns")
-		if v, ok := o.get("returns"); ok && len(f.Returns) == 0 && typeOf(v) == "an object" {
-			o.fail("/returns", "invalid", "must name at least one key; leave it out to return the whole context")
-		}
-		f.Evidence = o.plainMap("evidence")
-	}
-	f.InputSchemaRef, f.OutputSchemaRef, f.ContextSchemaRef = o.text("input_schema_ref", ""), o.text("output_schema_ref", ""), o.text("context_schema_ref", "")
-	for _, key := range []string{"input_schema", "output_schema", "context_schema"} {
-		_, inline := o.m.Get(key)
-		if _, ref := o.get(key + "_ref"); inline && ref && r.strict {
-			o.fail("/"+key, "invalid", "give %s or %s_ref, not both", key, key)
-		}
-	}
+	r.contracts(o, f)
 	f.OnContextCollision = choice(o, "on_context_collision", CollisionOverwrite, CollisionWarn, CollisionError)
 	f.Status = choice(o, "status", StatusActive, StatusNeedsReview, StatusDisabled)
 	if _, ok := o.get("deterministic"); ok {
@@ -103,6 +88,26 @@ func (r *reader) flow(doc any, limits Limits) (*Flow, error) {
 	}
 	o.close()
 	return f, nil
+}
+
+// contracts reads what the flow takes and gives.
+func (r *reader) contracts(o *object, f *Flow) {
+	if r.strict {
+		f.InputSchema, f.OutputSchema, f.ContextSchema = r.schema(o, "input_schema"), r.schema(o, "output_schema"), r.schema(o, "context_schema")
+		f.OnFailure = choice(o, "on_failure", OnFailureFail, OnFailureHandBack)
+		f.Returns = r.mapping(o, "returns")
+		if v, ok := o.get("returns"); ok && len(f.Returns) == 0 && typeOf(v) == "an object" {
+			o.fail("/returns", "invalid", "must name at least one key; leave it out to return the whole context")
+		}
+		f.Evidence = o.plainMap("evidence")
+	}
+	f.InputSchemaRef, f.OutputSchemaRef, f.ContextSchemaRef = o.text("input_schema_ref", ""), o.text("output_schema_ref", ""), o.text("context_schema_ref", "")
+	for _, key := range []string{"input_schema", "output_schema", "context_schema"} {
+		_, inline := o.m.Get(key)
+		if _, ref := o.get(key + "_ref"); inline && ref && r.strict {
+			o.fail("/"+key, "invalid", "give %s or %s_ref, not both", key, key)
+		}
+	}
 }
 
 var formatVersion = regexp.MustCompile(`^1(\.[0-9]{1,4})?$`)

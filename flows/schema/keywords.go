@@ -28,18 +28,7 @@ func (c *compiler) keyword(n *node, path, key string, v any) error {
 		n.items = items
 		return err
 	case "anyOf", "oneOf":
-		list, ok := v.([]any)
-		if !ok || len(list) == 0 {
-			return fail("a list of schemas")
-		}
-		c.foreign = c.foreign || key == "oneOf" || n.union != nil
-		for i, member := range list {
-			sub, err := c.node(fmt.Sprintf("%s/%s/%d", path, key, i), member)
-			if err != nil {
-				return err
-			}
-			n.union = append(n.union, sub)
-		}
+		return c.alternatives(n, path, key, v, fail)
 	case "enum":
 		list, ok := v.([]any)
 		if !ok {
@@ -69,6 +58,23 @@ func (c *compiler) keyword(n *node, path, key string, v any) error {
 		return n.setSize(key, v, fail)
 	default:
 		c.foreign = c.foreign || slices.Contains(foreignKeywords, key)
+	}
+	return nil
+}
+
+func (c *compiler) alternatives(n *node, path, key string, v any, fail func(string) error) error {
+	list, ok := v.([]any)
+	if !ok || len(list) == 0 {
+		return fail("a list of schemas")
+	}
+	// That exactly one member fits, or both keywords at once, only the complete validator checks.
+	c.foreign = c.foreign || key == "oneOf" || n.union != nil
+	for i, member := range list {
+		sub, err := c.node(fmt.Sprintf("%s/%s/%d", path, key, i), member)
+		if err != nil {
+			return err
+		}
+		n.union = append(n.union, sub)
 	}
 	return nil
 }
