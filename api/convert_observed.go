@@ -120,7 +120,8 @@ func known(n int64) *int64 {
 	return &n
 }
 
-func pattern(p observer.Pattern) gen.Pattern {
+// Pattern is the wire form of a mined pattern.
+func Pattern(p observer.Pattern) gen.Pattern {
 	return gen.Pattern{
 		Tools: present(p.Tools), Occurrences: p.Occurrences, Sessions: p.Sessions, Agents: p.Agents,
 		StepConfidence: p.StepConfidence, Expected: p.Expected, Excess: p.Excess, Z: finite(p.Z), Score: finite(p.Score),
@@ -165,7 +166,8 @@ func argFlow(a observer.ArgFlow) gen.ArgFlow {
 	return out
 }
 
-func blocked(b observer.Blocked) gen.Blocked {
+// Blocked is the wire form of a blocked path.
+func Blocked(b observer.Blocked) gen.Blocked {
 	return gen.Blocked{Tools: present(b.Tools), Occurrences: b.Occurrences, Sessions: b.Sessions, Reason: b.Reason,
 		Step: b.Step, Arg: b.Arg, Detail: b.Detail}
 }
@@ -174,20 +176,22 @@ func interval(i analyzer.Interval) gen.Interval {
 	return gen.Interval{Mean: i.Mean, Low: i.Low, High: i.High, Known: i.Known}
 }
 
-func savings(s analyzer.Savings) gen.Savings {
+// Savings is the wire form of expected savings.
+func Savings(s analyzer.Savings) gen.Savings {
 	return gen.Savings{
 		Occurrences: s.Occurrences, LlmCallsPerRun: interval(s.LLMCallsPerRun), TokensPerRun: interval(s.TokensPerRun),
 		CostUsdPerRun: interval(s.CostUSDPerRun), LatencyMsPerRun: interval(s.LatencyMSPerRun), PerWeek: s.PerWeek, Basis: s.Basis,
 	}
 }
 
-func evidence(e analyzer.Evidence) gen.Evidence {
+// Evidence is the wire form of what stands behind a candidate.
+func Evidence(e analyzer.Evidence) gen.Evidence {
 	out := gen.Evidence{From: utc(e.Window.From), To: utc(e.Window.To), Sessions: e.Window.Sessions, Calls: e.Window.Calls,
 		SchemaEdges: list(e.SchemaEdges, func(x analyzer.SchemaEdge) gen.SchemaEdge {
 			return gen.SchemaEdge{Producer: x.Producer, OutputField: x.OutputField, Consumer: x.Consumer, InputField: x.InputField, Rule: x.Rule}
 		})}
 	if e.Pattern != nil {
-		p := pattern(*e.Pattern)
+		p := Pattern(*e.Pattern)
 		out.Pattern = &p
 	}
 	return out

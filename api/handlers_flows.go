@@ -91,6 +91,6 @@ func flowVersion(v *governance.FlowVersion) (gen.FlowVersion, error) {
 	}
 	return gen.FlowVersion{
 		Name: v.Flow.Name, Version: v.Flow.Version, Digest: v.Digest, Status: gen.FlowStatus(v.Status), Active: v.Active,
-		Revision: v.Revision, ProposalID: v.ProposalID, PromotedBy: v.PromotedBy, CreatedAt: utc(v.CreatedAt), Flow: doc, Savings: savings(v.Savings),
+		Revision: v.Revision, ProposalID: v.ProposalID, PromotedBy: v.PromotedBy, CreatedAt: utc(v.CreatedAt), Flow: doc, Savings: Savings(v.Savings),
 	}, nil
 }

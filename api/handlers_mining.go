@@ -53,12 +53,12 @@ func (h *handlers) ListPatterns(ctx context.Context, r gen.ListPatternsRequestOb
 		return nil, err
 	}
 	last := min(first+pageSize(r.Params.Limit), len(all))
-	out.Items = list(all[first:last], pattern)
+	out.Items = list(all[first:last], Pattern)
 	if last < len(all) {
 		out.NextCursor = offsetCursor(run.ID, last)
 	}
 	if first == 0 {
-		out.Blocked = list(run.Result.Blocked, blocked)
+		out.Blocked = list(run.Result.Blocked, Blocked)
 	}
 	return out, nil
 }

@@ -106,7 +106,7 @@ func proposalAnswer(p *governance.Proposal) (gen.ProposalAnswerJSONResponse, err
 			Warnings: s.Warnings, Rank: s.Rank, Score: s.Score, Occurrences: s.Occurrences, Sessions: s.Sessions, Sampled: s.Sampled,
 			Explained: s.Explained, Needs: s.Needs, Approvals: s.Approvals, Savings: s.Savings, PromotedAs: s.PromotedAs,
 			Changed: s.Changed, Returned: s.Returned, CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt,
-			PatternKey: p.PatternKey, Flow: doc, Evidence: evidence(p.Evidence), Reviews: list(p.Reviews, reviewOf),
+			PatternKey: p.PatternKey, Flow: doc, Evidence: Evidence(p.Evidence), Reviews: list(p.Reviews, reviewOf),
 		},
 	}, nil
 }
@@ -116,7 +116,7 @@ func proposalSummary(p governance.Proposal) gen.ProposalSummary {
 		ID: p.ID, State: gen.ProposalState(p.State), Source: gen.ProposalSource(p.Source), Digest: p.Digest, Revision: p.Revision,
 		FlowName: p.Flow.Name, Description: p.Flow.Description, Tools: toolsOf(p.Flow), Author: p.Author, Editors: p.Editors,
 		Safety: gen.SideEffects(p.Safety), Unbound: p.Unbound, Warnings: p.Warnings, Rank: p.Rank, Score: finite(p.Score),
-		Needs: p.Needs, Approvals: p.Approvals, Savings: savings(p.Savings), PromotedAs: p.PromotedAs, Changed: p.Changed,
+		Needs: p.Needs, Approvals: p.Approvals, Savings: Savings(p.Savings), PromotedAs: p.PromotedAs, Changed: p.Changed,
 		Returned: p.Returned, CreatedAt: utc(p.CreatedAt), UpdatedAt: utc(p.UpdatedAt),
 	}
 	if pattern := p.Evidence.Pattern; pattern != nil {

@@ -119,7 +119,7 @@ func TestErrorsOfTheServerItselfAreProblems(t *testing.T) {
 		{"GET", "/API/v1/flows", "", nil, 404, flows.CodeNotFound, ""},
 		{"PATCH", "/api/v1/flows", "", nil, 405, flows.CodeMethod, ""},
 		{"POST", "/api/v1/flows", "{}", []string{"X-HTTP-Method-Override", "GET"}, 405, flows.CodeMethod, ""},
-		{"GET", "/api/v1/runs?limit=0", "", nil, 400, flows.CodeInvalid, "limit"},
+		{"GET", "/api/v1/runs?limit=-1", "", nil, 400, flows.CodeInvalid, "limit"},
 		{"GET", "/api/v1/runs?limit=501", "", nil, 400, flows.CodeInvalid, "limit"},
 		{"GET", "/api/v1/runs?limit=ten", "", nil, 400, flows.CodeInvalid, "limit"},
 		{"GET", "/api/v1/runs?status=fine", "", nil, 400, flows.CodeInvalid, "status"},

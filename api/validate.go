@@ -59,19 +59,16 @@ func checkParameters(op *operation, c echo.Context) ([]flows.ErrorDetail, error)
 	var details []flows.ErrorDetail
 	for i := range op.params {
 		p := &op.params[i]
-		text, present := "", false
+		text := ""
 		switch p.in {
 		case "query":
-			text, present = query.Get(p.name), query.Has(p.name)
+			text = query.Get(p.name)
 		case "path":
-			text, present = c.Param(p.name), true
+			text = c.Param(p.name)
 		case "header":
-			values := c.Request().Header.Values(p.name)
-			if present = len(values) > 0; present {
-				text = values[0]
-			}
+			text = c.Request().Header.Get(p.name)
 		}
-		if !present {
+		if text == "" { // an empty parameter counts as absent
 			if p.required {
 				details = append(details, flows.ErrorDetail{Pointer: p.name, Code: "required", Detail: "is needed"})
 			}

@@ -5132,13 +5132,13 @@ type GetOpenapiYamlResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
 	// YAML200 the response for an HTTP 200 `application/yaml` response
-	YAML200 *string
+	YAML200 *map[string]interface{}
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *ProblemAnswer
 }
 
 // GetYAML200 returns the response for an HTTP 200 `application/yaml` response
-func (r GetOpenapiYamlResponse) GetYAML200() *string {
+func (r GetOpenapiYamlResponse) GetYAML200() *map[string]interface{} {
 	return r.YAML200
 }
 
@@ -7350,7 +7350,7 @@ func ParseGetOpenapiYamlResponse(rsp *http.Response) (*GetOpenapiYamlResponse, e
 
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "yaml") && rsp.StatusCode == 200:
-		var dest string
+		var dest map[string]interface{}
 		if err := yaml.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}

@@ -10,25 +10,25 @@ import (
 
 // Defines values for ArgFlowKind.
 const (
-	Arg    ArgFlowKind = "arg"
-	Choice ArgFlowKind = "choice"
-	Const  ArgFlowKind = "const"
-	Input  ArgFlowKind = "input"
-	Output ArgFlowKind = "output"
+	ArgFlowKindArg    ArgFlowKind = "arg"
+	ArgFlowKindChoice ArgFlowKind = "choice"
+	ArgFlowKindConst  ArgFlowKind = "const"
+	ArgFlowKindInput  ArgFlowKind = "input"
+	ArgFlowKindOutput ArgFlowKind = "output"
 )
 
 // Valid indicates whether the value is a known member of the ArgFlowKind enum.
 func (e ArgFlowKind) Valid() bool {
 	switch e {
-	case Arg:
+	case ArgFlowKindArg:
 		return true
-	case Choice:
+	case ArgFlowKindChoice:
 		return true
-	case Const:
+	case ArgFlowKindConst:
 		return true
-	case Input:
+	case ArgFlowKindInput:
 		return true
-	case Output:
+	case ArgFlowKindOutput:
 		return true
 	default:
 		return false
@@ -37,13 +37,13 @@ func (e ArgFlowKind) Valid() bool {
 
 // Defines values for EstimatedSavingsLabel.
 const (
-	Estimate EstimatedSavingsLabel = "estimate"
+	EstimatedSavingsLabelEstimate EstimatedSavingsLabel = "estimate"
 )
 
 // Valid indicates whether the value is a known member of the EstimatedSavingsLabel enum.
 func (e EstimatedSavingsLabel) Valid() bool {
 	switch e {
-	case Estimate:
+	case EstimatedSavingsLabelEstimate:
 		return true
 	default:
 		return false
@@ -52,19 +52,19 @@ func (e EstimatedSavingsLabel) Valid() bool {
 
 // Defines values for FlowStatus.
 const (
-	Active      FlowStatus = "active"
-	Disabled    FlowStatus = "disabled"
-	NeedsReview FlowStatus = "needs_review"
+	FlowStatusActive      FlowStatus = "active"
+	FlowStatusDisabled    FlowStatus = "disabled"
+	FlowStatusNeedsReview FlowStatus = "needs_review"
 )
 
 // Valid indicates whether the value is a known member of the FlowStatus enum.
 func (e FlowStatus) Valid() bool {
 	switch e {
-	case Active:
+	case FlowStatusActive:
 		return true
-	case Disabled:
+	case FlowStatusDisabled:
 		return true
-	case NeedsReview:
+	case FlowStatusNeedsReview:
 		return true
 	default:
 		return false
@@ -73,16 +73,16 @@ func (e FlowStatus) Valid() bool {
 
 // Defines values for IngestWarningCode.
 const (
-	NoIdentity IngestWarningCode = "no_identity"
-	Truncated  IngestWarningCode = "truncated"
+	IngestWarningCodeNoIdentity IngestWarningCode = "no_identity"
+	IngestWarningCodeTruncated  IngestWarningCode = "truncated"
 )
 
 // Valid indicates whether the value is a known member of the IngestWarningCode enum.
 func (e IngestWarningCode) Valid() bool {
 	switch e {
-	case NoIdentity:
+	case IngestWarningCodeNoIdentity:
 		return true
-	case Truncated:
+	case IngestWarningCodeTruncated:
 		return true
 	default:
 		return false
@@ -115,19 +115,19 @@ func (e MiningRunStatus) Valid() bool {
 
 // Defines values for ProposalSource.
 const (
-	Analyzer  ProposalSource = "analyzer"
-	Miner     ProposalSource = "miner"
-	Submitted ProposalSource = "submitted"
+	ProposalSourceAnalyzer  ProposalSource = "analyzer"
+	ProposalSourceMiner     ProposalSource = "miner"
+	ProposalSourceSubmitted ProposalSource = "submitted"
 )
 
 // Valid indicates whether the value is a known member of the ProposalSource enum.
 func (e ProposalSource) Valid() bool {
 	switch e {
-	case Analyzer:
+	case ProposalSourceAnalyzer:
 		return true
-	case Miner:
+	case ProposalSourceMiner:
 		return true
-	case Submitted:
+	case ProposalSourceSubmitted:
 		return true
 	default:
 		return false
@@ -205,25 +205,25 @@ func (e ProposeItemOutcome) Valid() bool {
 
 // Defines values for RecordEvent.
 const (
-	LlmCall     RecordEvent = "llm_call"
-	SessionEnd  RecordEvent = "session_end"
-	Span        RecordEvent = "span"
-	ToolCall    RecordEvent = "tool_call"
-	UserMessage RecordEvent = "user_message"
+	RecordEventLlmCall     RecordEvent = "llm_call"
+	RecordEventSessionEnd  RecordEvent = "session_end"
+	RecordEventSpan        RecordEvent = "span"
+	RecordEventToolCall    RecordEvent = "tool_call"
+	RecordEventUserMessage RecordEvent = "user_message"
 )
 
 // Valid indicates whether the value is a known member of the RecordEvent enum.
 func (e RecordEvent) Valid() bool {
 	switch e {
-	case LlmCall:
+	case RecordEventLlmCall:
 		return true
-	case SessionEnd:
+	case RecordEventSessionEnd:
 		return true
-	case Span:
+	case RecordEventSpan:
 		return true
-	case ToolCall:
+	case RecordEventToolCall:
 		return true
-	case UserMessage:
+	case RecordEventUserMessage:
 		return true
 	default:
 		return false
@@ -352,19 +352,19 @@ func (e SessionCallFlags) Valid() bool {
 
 // Defines values for SessionCallOriginKind.
 const (
-	Agent    SessionCallOriginKind = "agent"
-	Flow     SessionCallOriginKind = "flow"
-	FlowCall SessionCallOriginKind = "flow_call"
+	SessionCallOriginKindAgent    SessionCallOriginKind = "agent"
+	SessionCallOriginKindFlow     SessionCallOriginKind = "flow"
+	SessionCallOriginKindFlowCall SessionCallOriginKind = "flow_call"
 )
 
 // Valid indicates whether the value is a known member of the SessionCallOriginKind enum.
 func (e SessionCallOriginKind) Valid() bool {
 	switch e {
-	case Agent:
+	case SessionCallOriginKindAgent:
 		return true
-	case Flow:
+	case SessionCallOriginKindFlow:
 		return true
-	case FlowCall:
+	case SessionCallOriginKindFlowCall:
 		return true
 	default:
 		return false
@@ -424,19 +424,19 @@ func (e SideEffects) Valid() bool {
 
 // Defines values for ToolOrigin.
 const (
-	Declared   ToolOrigin = "declared"
-	Discovered ToolOrigin = "discovered"
-	Inferred   ToolOrigin = "inferred"
+	ToolOriginDeclared   ToolOrigin = "declared"
+	ToolOriginDiscovered ToolOrigin = "discovered"
+	ToolOriginInferred   ToolOrigin = "inferred"
 )
 
 // Valid indicates whether the value is a known member of the ToolOrigin enum.
 func (e ToolOrigin) Valid() bool {
 	switch e {
-	case Declared:
+	case ToolOriginDeclared:
 		return true
-	case Discovered:
+	case ToolOriginDiscovered:
 		return true
-	case Inferred:
+	case ToolOriginInferred:
 		return true
 	default:
 		return false
@@ -466,19 +466,19 @@ func (e ToolChangeChange) Valid() bool {
 
 // Defines values for Verdict.
 const (
-	Approve        Verdict = "approve"
-	Reject         Verdict = "reject"
-	RequestChanges Verdict = "request_changes"
+	VerdictApprove        Verdict = "approve"
+	VerdictReject         Verdict = "reject"
+	VerdictRequestChanges Verdict = "request_changes"
 )
 
 // Valid indicates whether the value is a known member of the Verdict enum.
 func (e Verdict) Valid() bool {
 	switch e {
-	case Approve:
+	case VerdictApprove:
 		return true
-	case Reject:
+	case VerdictReject:
 		return true
-	case RequestChanges:
+	case VerdictRequestChanges:
 		return true
 	default:
 		return false
@@ -1000,7 +1000,7 @@ type Proposal struct {
 	Editors     []string  `json:"editors,omitempty,omitzero"`
 	Evidence    Evidence  `json:"evidence"`
 
-	// Explained Of these
+	// Explained Of these, how many every mapping reproduced at once.
 	Explained int `json:"explained,omitempty,omitzero"`
 
 	// Flow A flow in the flow file format.
@@ -1061,7 +1061,7 @@ type ProposalSummary struct {
 	Digest      string    `json:"digest"`
 	Editors     []string  `json:"editors,omitempty,omitzero"`
 
-	// Explained Of these
+	// Explained Of these, how many every mapping reproduced at once.
 	Explained int    `json:"explained,omitempty,omitzero"`
 	FlowName  string `json:"flow_name"`
 	ID        string `json:"id"`
@@ -1501,6 +1501,7 @@ type OtlpRequest = map[string]interface{}
 
 // ListAuditEventsParams defines parameters for ListAuditEvents.
 type ListAuditEventsParams struct {
+	// Limit Rows on a page; 0 takes the default.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
 	// Cursor The `next_cursor` of the page before.
@@ -1509,6 +1510,7 @@ type ListAuditEventsParams struct {
 
 // ListFlowsParams defines parameters for ListFlows.
 type ListFlowsParams struct {
+	// Limit Rows on a page; 0 takes the default.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
 	// Cursor The `next_cursor` of the page before.
@@ -1534,6 +1536,7 @@ type StartMiningRunParams struct {
 
 // ListPatternsParams defines parameters for ListPatterns.
 type ListPatternsParams struct {
+	// Limit Rows on a page; 0 takes the default.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
 	// Cursor The `next_cursor` of the page before.
@@ -1548,6 +1551,7 @@ type PutPolicyParams struct {
 
 // ListProposalsParams defines parameters for ListProposals.
 type ListProposalsParams struct {
+	// Limit Rows on a page; 0 takes the default.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
 	// Cursor The `next_cursor` of the page before.
@@ -1594,6 +1598,7 @@ type GetSavingsReportParams struct {
 
 // ListRunsParams defines parameters for ListRuns.
 type ListRunsParams struct {
+	// Limit Rows on a page; 0 takes the default.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
 	// Cursor The `next_cursor` of the page before.
@@ -1604,6 +1609,7 @@ type ListRunsParams struct {
 
 // ListSessionsParams defines parameters for ListSessions.
 type ListSessionsParams struct {
+	// Limit Rows on a page; 0 takes the default.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
 	// Cursor The `next_cursor` of the page before.
@@ -1631,6 +1637,7 @@ type RecordToolCallsParams struct {
 
 // ListToolsParams defines parameters for ListTools.
 type ListToolsParams struct {
+	// Limit Rows on a page; 0 takes the default.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
 	// Cursor The `next_cursor` of the page before.
