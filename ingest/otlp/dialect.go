@@ -1,6 +1,7 @@
 package otlp
 
 import (
+	"bytes"
 	"cmp"
 	"strings"
 
@@ -65,6 +66,9 @@ func (r *record) finish(c *ingest.ToolCall, failed bool, message string) {
 func unwrapResult(raw []byte) []byte {
 	switch rawjson.Kind(raw) {
 	case '{':
+		if !bytes.Contains(raw, langChainMark) {
+			return raw
+		}
 		// LangChain: {"output":{"lc":1,...,"kwargs":{"content":...}}}
 		output := rawjson.Get(raw, "output")
 		if message := cmpRaw(output, raw); rawjson.Get(message, "lc") != nil {
@@ -77,6 +81,9 @@ func unwrapResult(raw []byte) []byte {
 	}
 	return ingest.NormaliseResult(raw)
 }
+
+// langChainMark is in every object that LangChain serialises.
+var langChainMark = []byte(`"lc"`)
 
 func cmpRaw(a, b []byte) []byte {
 	if a != nil {

@@ -38,6 +38,7 @@ func (s *Stats) reject(reason string) {
 // as filtered. Limits: Depth, Tokens, ToolName, ID.
 func MapTraces(td ptrace.Traces, limits ingest.Limits) ([]ingest.Event, Stats) {
 	m := newMapper(limits)
+	m.events = make([]ingest.Event, 0, td.SpanCount()+td.SpanCount()/8)
 	for i := range td.ResourceSpans().Len() {
 		rs := td.ResourceSpans().At(i)
 		m.resource(rs.Resource())

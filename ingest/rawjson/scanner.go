@@ -238,6 +238,10 @@ func (s *Scanner) space() {
 func (s *Scanner) str() (escaped bool, err error) {
 	data, i := s.Data, s.Pos+1
 	for i < len(data) {
+		if !special[data[i]] {
+			i++
+			continue
+		}
 		switch c := data[i]; {
 		case c == '"':
 			s.Pos = i + 1
@@ -249,14 +253,21 @@ func (s *Scanner) str() (escaped bool, err error) {
 				return false, s.fail(i, "invalid escape in a string")
 			}
 			i += n
-		case c < 0x20:
-			return false, s.fail(i, "control character in a string")
 		default:
-			i++
+			return false, s.fail(i, "control character in a string")
 		}
 	}
 	return false, s.fail(len(data), "the string does not end")
 }
+
+// special are the bytes of a string that end it, escape, or may not be there.
+var special = func() (t [256]bool) {
+	for c := range 0x20 {
+		t[c] = true
+	}
+	t['"'], t['\\'] = true, true
+	return t
+}()
 
 // escapeLen is the length of the escape that b starts with, 0 when it is none.
 func escapeLen(b []byte) int {
