@@ -166,6 +166,14 @@ func manyNumbers(n int) string {
 	return s
 }
 
+func TestCountOnly(t *testing.T) {
+	src := NewMemory(many(10, func(i int) ingest.Session { return findUse(i, j(`{"key":"k-%d"}`, i), j(`{"key":"k-%d"}`, i)) }))
+	r, err := Mine(context.Background(), brokenSource{src, "sessions"}, Options{MaxEvaluated: -1})
+	require.NoError(t, err, "no session is read")
+	require.Empty(t, r.Patterns)
+	require.Equal(t, []int{0, 2, 1}, r.Counted)
+}
+
 func TestPerSessionVotes(t *testing.T) {
 	sessions := many(5, func(i int) ingest.Session { return findUse(i, j(`{"key":"k-%d"}`, i), j(`{"key":"k-%d"}`, i)) })
 	var steps []step

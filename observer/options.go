@@ -17,7 +17,7 @@ type Options struct {
 	// Strength and selection.
 	Delta        float64 // drop what an extension by one step has in all but this share of the occurrences (0.2)
 	FDR          float64 // false discovery rate of the tests against the null model, per length (0.01)
-	MaxEvaluated int     // patterns whose data flow is examined (500)
+	MaxEvaluated int     // patterns whose data flow is examined (500); negative for none: count only
 	MaxPatterns  int     // patterns returned (200)
 	MaxBlocked   int     // blocked paths returned (100)
 
@@ -59,7 +59,9 @@ func (o Options) withDefaults() Options {
 	setShare(&o.MinShare, 0.001)
 	setShare(&o.Delta, 0.2)
 	setShare(&o.FDR, 0.01)
-	setInt(&o.MaxEvaluated, 500)
+	if o.MaxEvaluated == 0 {
+		o.MaxEvaluated = 500
+	}
 	setInt(&o.MaxPatterns, 200)
 	setInt(&o.MaxBlocked, 100)
 	setInt(&o.MaxSamples, 200)

@@ -2,7 +2,6 @@ package observer
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -19,6 +18,7 @@ import (
 	"pave/flows/value"
 	"pave/ingest"
 	"pave/ingest/store"
+	"pave/ingest/transcript"
 )
 
 // recordedFile finds a file of recorded sessions, or skips.
@@ -44,72 +44,35 @@ func recordedFile(t *testing.T, name string) string {
 	return path
 }
 
-// recordedCall is a line of a recorded file.
-type recordedCall struct {
-	SessionID string          `json:"session_id"`
-	Turn      int32           `json:"turn"`
-	Tool      string          `json:"tool"`
-	Args      json.RawMessage `json:"args"`
-	Result    json.RawMessage `json:"result"`
-	Error     any             `json:"error"`
-	Context   string          `json:"context"`
-	TaskID    string          `json:"task_id"`
-}
-
-// loadRecorded reads a file into sessions, and the task of each.
+// loadRecorded imports and assembles a file of recorded sessions, and says which task each belongs to.
 func loadRecorded(t *testing.T, name string) (sessions []ingest.Session, task map[string]string) {
 	t.Helper()
-	f, err := os.Open(recordedFile(t, name))
-	if err != nil {
-		t.Fatal(err)
+	path := recordedFile(t, name)
+	var events []ingest.Event
+	_, err := transcript.Import(context.Background(), []string{path}, transcript.Options{}, func(batch []ingest.Event) error {
+		events = append(events, batch...)
+		return nil
+	})
+	require.NoError(t, err)
+	for _, s := range ingest.AssembleAll(ingest.DefaultTenant, events, ingest.AssembleOptions{}) {
+		sessions = append(sessions, *s)
 	}
+	f, err := os.Open(path)
+	require.NoError(t, err)
 	defer f.Close()
-	at := map[string]int{}
 	task = map[string]string{}
 	lines := bufio.NewScanner(f)
 	lines.Buffer(nil, 16<<20)
 	for lines.Scan() {
-		var c recordedCall
-		if err := json.Unmarshal(lines.Bytes(), &c); err != nil {
-			t.Fatal(err)
+		var line struct {
+			SessionID string `json:"session_id"`
+			TaskID    string `json:"task_id"`
 		}
-		i, ok := at[c.SessionID]
-		if !ok {
-			i = len(sessions)
-			at[c.SessionID] = i
-			task[c.SessionID] = c.TaskID
-			sessions = append(sessions, ingest.Session{ID: c.SessionID, Runs: []ingest.AgentRun{{Agent: "agent"}}})
-		}
-		addRecorded(&sessions[i].Runs[0], c)
+		require.NoError(t, json.Unmarshal(lines.Bytes(), &line))
+		task[line.SessionID] = line.TaskID
 	}
-	if err := lines.Err(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, lines.Err())
 	return sessions, task
-}
-
-func addRecorded(run *ingest.AgentRun, c recordedCall) {
-	n := len(run.Calls)
-	call := ingest.Call{Seq: n, Turn: c.Turn, Origin: ingest.OriginAgent,
-		ToolCall: ingest.ToolCall{Tool: c.Tool, Args: c.Args, Result: c.Result, Status: ingest.StatusOK}}
-	if c.Context != "" {
-		run.Users = append(run.Users, ingest.UserTurn{Before: n, Text: c.Context})
-	}
-	if c.Error != nil {
-		call.Status, call.Flags = ingest.StatusError, ingest.FlagError
-	}
-	if n == 0 || c.Context != "" || c.Turn-run.Calls[n-1].Turn > 1 {
-		call.Flags |= ingest.FlagBreak
-	} else {
-		before := run.Calls[n-1]
-		if before.Turn == c.Turn {
-			call.Flags |= ingest.FlagParallel
-		}
-		if before.Tool == c.Tool && bytes.Equal(before.Args, c.Args) {
-			call.Flags |= ingest.FlagRepeat
-		}
-	}
-	run.Calls = append(run.Calls, call)
 }
 
 // split divides sessions by the hash of their task, so that a task is on one side only.
