@@ -1,0 +1,145 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+	"golang.org/x/term"
+
+	"pave/api"
+	"pave/cmd/pave/internal/output"
+	"pave/flows"
+)
+
+// globals are the flags of every command.
+type globals struct {
+	Config      string   `help:"Settings file; flags and environment win over it." env:"PAVE_CONFIG" default:"pave.yaml" placeholder:"FILE"`
+	DataDir     string   `help:"Data directory." env:"PAVE_DATA" default:"./pave-data" placeholder:"DIR"`
+	Clickhouse  string   `help:"Event store on ClickHouse (clickhouse://..., http://...); SQLite in the data directory without it." env:"PAVE_CLICKHOUSE" name:"clickhouse" placeholder:"DSN"`
+	Server      string   `help:"Work through this server instead of the data directory." env:"PAVE_SERVER" placeholder:"URL"`
+	Key         string   `help:"API key for --server." env:"PAVE_KEY" placeholder:"KEY"`
+	As          string   `help:"Act as this principal, such as person:alice (needs the admin scope)." env:"PAVE_AS" placeholder:"PRINCIPAL"`
+	Output      string   `help:"Form of the output: ${enum}." short:"o" env:"PAVE_OUTPUT" enum:"table,json,yaml,jsonl" default:"table"`
+	Solo        bool     `help:"Solo mode: one person's installation, where the author may approve." env:"PAVE_SOLO"`
+	EgressAllow []string `help:"Addresses outside the public network that tool calls may reach: host:port or CIDR:port." env:"PAVE_EGRESS_ALLOW" placeholder:"ADDR"`
+}
+
+// cli is the command line.
+type cli struct {
+	globals
+
+	Serve     serveCmd     `cmd:"" help:"Run the service."`
+	Import    importCmd    `cmd:"" help:"Record calls from files."`
+	Analyze   analyzeCmd   `cmd:"" help:"Show what repeats in recorded sessions and what could run without the model. Keeps nothing."`
+	Mine      mineCmd      `cmd:"" help:"Mine the recorded sessions and put what was found in the queue."`
+	Proposals proposalsCmd `cmd:"" help:"List, show and review proposals."`
+	Promote   promoteCmd   `cmd:"" help:"Make an approved proposal an active flow."`
+	Flows     flowsCmd     `cmd:"" help:"List and show flows."`
+	Tools     toolsCmd     `cmd:"" help:"Apply, list and show tools."`
+	Run       runCmd       `cmd:"" help:"Run a flow."`
+	Report    reportCmd    `cmd:"" help:"Show what the runs avoided."`
+	Keys      keysCmd      `cmd:"" help:"Create, list and revoke API keys."`
+	Demo      demoCmd      `cmd:"" help:"Play the whole loop on this machine."`
+	Version   versionCmd   `cmd:"" help:"Print the version."`
+}
+
+// env is what a command works with.
+type env struct {
+	ctx      context.Context
+	in       io.Reader
+	out, err io.Writer
+	g        *globals
+}
+
+// errExit leaves with a status after everything was said.
+type errExit int
+
+func (e errExit) Error() string { return fmt.Sprintf("exit %d", int(e)) }
+
+// errUsage is a mistake in the arguments.
+type errUsage string
+
+func (e errUsage) Error() string { return string(e) }
+
+// execute runs one command line and returns the exit status.
+func execute(args []string, in io.Reader, out, errOut io.Writer) (status int) {
+	dropEmptyVariables()
+	var c cli
+	exited := -1
+	settings := &settingsFile{}
+	parser, err := kong.New(&c, kong.Name("pave"),
+		kong.Description("Records agents' tool calls, proposes flows that need no model, runs the approved ones."),
+		kong.UsageOnError(), kong.Writers(out, errOut), kong.Exit(func(code int) { exited = code; panic(errExit(code)) }),
+		kong.Resolvers(settings), kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}))
+	if err != nil {
+		fmt.Fprintln(errOut, "pave:", err)
+		return api.ExitFailed
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			if code, ok := r.(errExit); ok && exited >= 0 { // --help
+				status = int(code)
+				return
+			}
+			panic(r)
+		}
+	}()
+	if err := settings.load(parser.Model, args); err != nil {
+		fmt.Fprintln(errOut, "pave:", err)
+		return api.ExitUsage
+	}
+	parsed, err := parser.Parse(args)
+	if err != nil {
+		fmt.Fprintln(errOut, "pave:", err)
+		return api.ExitUsage
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	e := &env{ctx: ctx, in: in, out: out, err: errOut, g: &c.globals}
+	return report(errOut, parsed.Run(e))
+}
+
+// dropEmptyVariables makes an empty PAVE_ variable the same as none, as people expect of PAVE_DATA= in a shell.
+func dropEmptyVariables() {
+	for _, entry := range os.Environ() {
+		if name, value, _ := strings.Cut(entry, "="); value == "" && strings.HasPrefix(name, "PAVE_") {
+			_ = os.Unsetenv(name) // fails for names that cannot be set either
+		}
+	}
+}
+
+// report prints an error for people and maps it to the exit status.
+func report(w io.Writer, err error) int {
+	if err == nil {
+		return api.ExitOK
+	}
+	if code := errExit(0); errors.As(err, &code) {
+		return int(code)
+	}
+	if usage := errUsage(""); errors.As(err, &usage) {
+		fmt.Fprint(w, "pave: ", output.CleanLines(usage.Error()))
+		return api.ExitUsage
+	}
+	if e := new(flows.Error); errors.As(err, &e) {
+		fmt.Fprintf(w, "pave: %s (%s)\n", output.Clean(e.Message), e.Code)
+		for _, d := range e.Details {
+			fmt.Fprintf(w, "  %s: %s (%s)\n", output.Clean(d.Pointer), output.Clean(d.Detail), output.Clean(d.Code))
+		}
+		return api.ExitOf(e.Code)
+	}
+	fmt.Fprintln(w, "pave:", output.Clean(err.Error()))
+	return api.ExitFailed
+}
+
+// isTerminal reports whether a stream is a terminal.
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}

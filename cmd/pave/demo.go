@@ -1,0 +1,37 @@
+package main
+
+import (
+	"os"
+
+	"pave/cmd/pave/internal/demo"
+)
+
+type demoCmd struct {
+	Play demoPlayCmd `cmd:"" default:"withargs" help:"Play the whole loop on this machine, with real processes, and end."`
+	Desk demoDeskCmd `cmd:"" hidden:"" help:"Serve the support desk of the demo."`
+}
+
+type demoPlayCmd struct {
+	Chserver string `help:"Program that serves the ClickHouse library; the demo starts it and uses it as event store." env:"PAVE_CHSERVER" placeholder:"PROGRAM"`
+	Tickets  int    `help:"Tickets that the agents work." env:"PAVE_TICKETS" default:"420"`
+	Runs     int    `help:"Runs of each promoted flow on fresh tickets." env:"PAVE_RUNS" default:"20"`
+	Keep     bool   `help:"Keep the data directory." env:"PAVE_KEEP"`
+}
+
+// Run plays the demo.
+func (c *demoPlayCmd) Run(e *env) error {
+	program, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	return demo.Run(e.ctx, demo.Options{Program: program, ClickHouse: e.g.Clickhouse, CHServer: c.Chserver,
+		Tickets: c.Tickets, RunsEach: c.Runs, Keep: c.Keep, Out: e.out})
+}
+
+type demoDeskCmd struct {
+	Listen string `help:"Address." env:"PAVE_LISTEN" default:"127.0.0.1:0"`
+	Seed   uint64 `help:"Number that the world is made from." env:"PAVE_SEED" default:"1"`
+}
+
+// Run serves the desk until it is told to end.
+func (c *demoDeskCmd) Run(e *env) error { return demo.ServeDesk(e.ctx, c.Listen, c.Seed, e.in, e.out) }

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"pave/cmd/pave/internal/output"
+	"pave/flows"
+	"pave/flows/value"
+)
+
+// drawFlow draws a flow as text, one step under the other with where each argument comes from. note may add a
+// remark to an argument, such as how often its mapping held.
+func drawFlow(w io.Writer, flow *flows.Flow, note func(step int, arg string) string) {
+	producers := make(map[string]int) // output key -> step
+	names := make([]string, len(flow.Steps))
+	for i := range flow.Steps {
+		names[i] = flow.Steps[i].Name()
+		if key := flow.Steps[i].OutputAs; key != "" {
+			producers[key] = i
+		}
+	}
+	fmt.Fprintln(w, "  input")
+	for i := range flow.Steps {
+		step := &flow.Steps[i]
+		fmt.Fprintln(w, "    |")
+		fmt.Fprintf(w, "  %d %s\n", i+1, output.Clean(step.Name()))
+		rows := make([][3]string, 0, len(step.InputMapping))
+		if len(step.InputMapping) == 0 {
+			rows = append(rows, [3]string{"*", "the whole context", ""})
+		}
+		for _, m := range step.InputMapping {
+			row := [3]string{m.Target, origin(m.Value, producers, names), ""}
+			if note != nil {
+				row[2] = note(i, m.Target)
+			}
+			rows = append(rows, row)
+		}
+		drawRows(w, rows)
+	}
+	fmt.Fprintln(w, "    |")
+	fmt.Fprintln(w, "  output")
+	rows := make([][3]string, 0, len(flow.Returns))
+	for _, m := range flow.Returns {
+		rows = append(rows, [3]string{m.Target, origin(m.Value, producers, names), ""})
+	}
+	if len(rows) == 0 {
+		rows = append(rows, [3]string{"*", "the whole context", ""})
+	}
+	drawRows(w, rows)
+}
+
+func drawRows(w io.Writer, rows [][3]string) {
+	var widths [2]int
+	for i := range rows {
+		for k := range rows[i] {
+			rows[i][k] = output.Clean(rows[i][k])
+		}
+		widths[0] = max(widths[0], len([]rune(rows[i][0])))
+		widths[1] = max(widths[1], len([]rune(rows[i][1])))
+	}
+	for _, row := range rows {
+		line := fmt.Sprintf("    |   %-*s <- %-*s  %s", widths[0], row[0], widths[1], row[1], row[2])
+		fmt.Fprintln(w, strings.TrimRight(line, " "))
+	}
+}
+
+// origin says in words where a mapped value comes from.
+func origin(m flows.MappingValue, producers map[string]int, names []string) string {
+	switch m.Kind {
+	case flows.MapKey:
+		if i, ok := producers[m.Ref]; ok {
+			return fmt.Sprintf("step %d (%s), whole output", i+1, names[i])
+		}
+		return "input " + m.Ref
+	case flows.MapPointer:
+		first, rest, _ := strings.Cut(strings.TrimPrefix(m.Ref, "/"), "/")
+		if i, ok := producers[value.Unescape(first)]; ok {
+			return fmt.Sprintf("step %d (%s) /%s", i+1, names[i], rest)
+		}
+		return "input " + m.Ref
+	case flows.MapLiteral, flows.MapConst:
+		return "constant " + output.Short(string(value.Encode(m.Literal)), 60)
+	case flows.MapExpr:
+		return "expression " + output.Short(m.Ref, 80)
+	case flows.MapOptional:
+		return origin(*m.Inner, producers, names) + ", where present"
+	}
+	return "?"
+}
+
+// flowFile prints the canonical flow file.
+func flowFile(w io.Writer, flow *flows.Flow) error {
+	doc, err := flows.EncodeFlow(flow, flows.FormatYAML)
+	if err != nil {
+		return fmt.Errorf("flow file: %w", err)
+	}
+	_, err = io.WriteString(w, output.CleanLines(string(doc)))
+	return err
+}

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"pave/api/gen"
+	"pave/cmd/pave/internal/output"
+	"pave/flows"
+)
+
+type flowsCmd struct {
+	List flowsListCmd `cmd:"" help:"List flows."`
+	Show flowsShowCmd `cmd:"" help:"Show a flow version."`
+}
+
+type flowsListCmd struct{ pageFlags }
+
+// Run lists flows.
+func (c *flowsListCmd) Run(e *env) error {
+	return e.withClient(func(cl *client) error {
+		resp, err := check(cl.ListFlowsWithResponse(e.ctx, &gen.ListFlowsParams{Limit: c.Limit, Cursor: c.Cursor}))
+		if err != nil {
+			return err
+		}
+		return e.print(resp.GetBody(), func(w io.Writer) error {
+			t := output.NewTable(w, "FLOW", "ACTIVE", "STATUS", "PATH", "VERSIONS", "DESCRIPTION")
+			for _, f := range resp.JSON200.Items {
+				versions := make([]string, len(f.Versions))
+				for i, v := range f.Versions {
+					versions[i] = v.Version
+				}
+				t.Row(f.Name, dash(f.ActiveVersion), string(f.Status), output.Short(pathOf(f.Tools), 60),
+					strings.Join(versions, ","), output.Short(f.Description, 60))
+			}
+			if err := t.Flush(); err != nil {
+				return err
+			}
+			more(w, resp.JSON200.NextCursor)
+			return nil
+		})
+	})
+}
+
+type flowsShowCmd struct {
+	Flow string `arg:"" help:"NAME or NAME@VERSION."`
+}
+
+// Run shows a flow: its canonical file, under a drawing.
+func (c *flowsShowCmd) Run(e *env) error {
+	return e.withClient(func(cl *client) error {
+		f, body, err := getFlow(e, cl, c.Flow)
+		if err != nil {
+			return err
+		}
+		return e.print(body, func(w io.Writer) error {
+			fmt.Fprintf(w, "%s@%s  %s%s\ndigest %s, revision %d, promoted by %s\n\n", output.Clean(f.Name), output.Clean(f.Version), f.Status,
+				map[bool]string{true: ", the version that runs"}[f.Active], f.Digest, f.Revision, dash(output.Clean(f.PromotedBy)))
+			flow, err := parseFlow(f.Flow)
+			if err != nil {
+				return err
+			}
+			drawFlow(w, flow, nil)
+			fmt.Fprintln(w)
+			return flowFile(w, flow)
+		})
+	})
+}
+
+// getFlow reads NAME or NAME@VERSION.
+func getFlow(e *env, cl *client, ref string) (*gen.FlowVersion, []byte, error) {
+	name, version, exact := strings.Cut(ref, "@")
+	if !exact {
+		resp, err := check(cl.GetFlowWithResponse(e.ctx, name))
+		if err != nil {
+			return nil, nil, err
+		}
+		return resp.JSON200, resp.GetBody(), nil
+	}
+	resp, err := check(cl.GetFlowVersionWithResponse(e.ctx, name, version))
+	if err != nil {
+		return nil, nil, err
+	}
+	return resp.JSON200, resp.GetBody(), nil
+}
+
+func parseFlow(doc []byte) (*flows.Flow, error) {
+	flow, _, err := flows.ParseFlow(doc)
+	if err != nil {
+		return nil, fmt.Errorf("the server's flow document: %w", err)
+	}
+	return flow, nil
+}

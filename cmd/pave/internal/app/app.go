@@ -1,0 +1,229 @@
+// Package app builds pave from its rooms: one struct that opens the stores and services in order and closes them in
+// exactly the reverse. `pave serve`, every other command without a server, and tests use the same struct.
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"pave/api"
+	"pave/executor"
+	bindhttp "pave/executor/bind/http"
+	bindlocal "pave/executor/bind/local"
+	"pave/governance"
+	"pave/governance/loop"
+	"pave/governance/runs"
+	statestore "pave/governance/store"
+	"pave/ingest"
+	"pave/ingest/assembly"
+	"pave/ingest/otlp"
+	"pave/ingest/store"
+	"pave/ingest/store/clickhouse"
+	"pave/ingest/store/sqlite"
+)
+
+// Options say how to open a data directory.
+type Options struct {
+	DataDir        string
+	ClickHouse     string // DSN; "" keeps events in SQLite
+	Solo           bool
+	EgressAllow    []string
+	NoAuth         bool   // requests without a key are LocalPrincipal's; for loopback listeners only
+	LocalPrincipal string // who this machine's user is, such as local:alice
+	Logger         *slog.Logger
+	Version        string
+	Revision       string
+}
+
+// App is an open data directory with everything over it. Serve may be called once; Close always.
+type App struct {
+	opts      Options
+	log       *slog.Logger
+	lock      *lock
+	disk      *disk
+	state     *statestore.DB
+	events    store.Store
+	gate      *governance.Service
+	redact    *ingest.KeyRedactor
+	record    *ingest.Recorder
+	runs      *runs.Service
+	loop      *loop.Loop
+	assembler *assembly.Assembler
+	api       *api.Server
+	undo      []func() error // closes what is open, last first
+}
+
+// Open opens the data directory, made when it is not there. A directory that another process has is a *HeldError.
+func Open(ctx context.Context, opts Options) (*App, error) {
+	a := &App{opts: opts, log: opts.Logger}
+	for _, step := range []func(context.Context) error{
+		a.openDirectory, a.openState, a.openEvents, a.openRecorder, a.openGovernance, a.openRuns, a.openLoop, a.openAPI,
+	} {
+		if err := step(ctx); err != nil {
+			return nil, errors.Join(err, a.Close())
+		}
+	}
+	return a, nil
+}
+
+// Handler is the whole API.
+func (a *App) Handler() http.Handler { return a.api }
+
+// Engine names the event store's engine.
+func (a *App) Engine() string {
+	if a.opts.ClickHouse != "" {
+		return "clickhouse"
+	}
+	return "sqlite"
+}
+
+// Close closes everything that Open opened, in reverse order.
+func (a *App) Close() error {
+	var errs []error
+	for i := len(a.undo) - 1; i >= 0; i-- {
+		errs = append(errs, a.undo[i]())
+	}
+	a.undo = nil
+	return errors.Join(errs...)
+}
+
+func (a *App) defers(fn func() error) { a.undo = append(a.undo, fn) }
+
+func (a *App) openDirectory(ctx context.Context) error {
+	if err := os.MkdirAll(a.opts.DataDir, 0o700); err != nil {
+		return fmt.Errorf("data directory: %w", err)
+	}
+	held, err := acquire(ctx, a.opts.DataDir)
+	if err != nil {
+		return err
+	}
+	a.lock, a.disk = held, &disk{dir: a.opts.DataDir}
+	a.defers(held.release)
+	return nil
+}
+
+func (a *App) openState(ctx context.Context) (err error) {
+	if a.state, err = statestore.Open(ctx, filepath.Join(a.opts.DataDir, stateFile)); err != nil {
+		return err
+	}
+	a.defers(a.state.Close)
+	return nil
+}
+
+func (a *App) openEvents(ctx context.Context) (err error) {
+	if a.opts.ClickHouse != "" {
+		a.events, err = clickhouse.Open(ctx, clickhouse.Config{DSN: a.opts.ClickHouse,
+			SpoolPath: filepath.Join(a.opts.DataDir, spoolFile), Logger: a.log})
+	} else {
+		a.events, err = sqlite.Open(ctx, filepath.Join(a.opts.DataDir, eventsFile), sqlite.Options{})
+	}
+	if err != nil {
+		return err
+	}
+	a.defers(a.events.Close)
+	return nil
+}
+
+func (a *App) openRecorder(context.Context) error {
+	key, err := redactionKey(a.opts.DataDir)
+	if err != nil {
+		return err
+	}
+	a.redact = ingest.NewKeyRedactor(key)
+	a.assembler = assembly.New(a.events, assembly.Options{})
+	a.record = ingest.NewRecorder(a.events, ingest.RecorderOptions{Redactor: a.redact, Admit: a.disk.admit, Committed: a.assembler.Committed})
+	a.defers(a.record.Close)
+	return nil
+}
+
+func (a *App) openGovernance(ctx context.Context) error {
+	a.gate = governance.New(governance.Options{Store: a.state, Check: runs.Check, Stats: a.events, Solo: a.opts.Solo, Logger: a.log})
+	if err := a.gate.Start(ctx, ingest.DefaultTenant); err != nil {
+		return err
+	}
+	path, created, err := a.gate.EnsureAdminKey(ctx, a.opts.DataDir, a.opts.LocalPrincipal)
+	if created {
+		a.log.InfoContext(ctx, "wrote an admin key", "file", path)
+	}
+	return err
+}
+
+func (a *App) openRuns(ctx context.Context) error {
+	web, err := bindhttp.New(bindhttp.Options{Secret: secrets(a.opts.DataDir), EgressAllow: a.opts.EgressAllow})
+	if err != nil {
+		return err
+	}
+	a.defers(func() error { web.Close(); return nil })
+	profile := executor.DefaultCostProfile
+	a.runs = runs.New(runs.Options{
+		Gate: a.gate, Store: a.state, Archive: a.events, Recorder: a.record, Redactor: a.redact, Logger: a.log,
+		Engine: executor.Options{
+			Invoker: executor.NewMux(map[string]executor.Invoker{"http": web, "local": bindlocal.New()}),
+			Logger:  a.log, Now: time.Now, NewID: newID, CostProfile: &profile,
+			Jitter: func() float64 { return 0.5 + rand.Float64() },
+		},
+	})
+	interrupted, err := a.runs.Start(ctx, ingest.DefaultTenant)
+	if interrupted > 0 {
+		a.log.WarnContext(ctx, "marked runs that an earlier process left", "runs", interrupted)
+	}
+	return err
+}
+
+func (a *App) openLoop(context.Context) error {
+	a.loop = loop.New(loop.Options{Queue: a.gate, Assembler: a.assembler, Events: a.events, Logger: a.log})
+	a.defers(a.loop.Close)
+	return nil
+}
+
+func (a *App) openAPI(context.Context) (err error) {
+	received := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "pave_otlp_records_total", Help: "Spans and log records received, by signal and what became of them."}, []string{"signal", "outcome"})
+	receiver := otlp.New(a.record, otlp.Options{Log: a.log,
+		Tenant: func(r *http.Request) string { return api.ActorOf(r).Tenant },
+		Observe: func(signal string, s otlp.Stats) {
+			received.WithLabelValues(signal, "received").Add(float64(s.Total))
+			received.WithLabelValues(signal, "filtered").Add(float64(s.Filtered))
+			received.WithLabelValues(signal, "rejected").Add(float64(s.Rejected))
+		}})
+	a.api, err = api.New(api.Deps{
+		Recorder: a.record, Proposals: a.gate, Flows: a.gate, Tools: a.gate, Runs: a.runs, Mining: a.loop, Passes: a.gate,
+		Keys: a.gate, Admin: a.gate, Reports: a.gate,
+		Sessions: &sessions{events: a.events, assembler: a.assembler, loader: assembly.Loader{Store: a.events}},
+		Status:   &status{gate: a.gate, events: a.events, disk: a.disk},
+		OTLP:     api.OTLP{Traces: receiver.Traces(), Logs: receiver.Logs(), Metrics: receiver.Metrics()},
+	}, api.Options{NoAuth: a.opts.NoAuth, LocalPrincipal: a.opts.LocalPrincipal, Logger: a.log, Version: a.opts.Version, Revision: a.opts.Revision})
+	if err != nil {
+		return err
+	}
+	return a.api.Registry().Register(received)
+}
+
+// AdminKey reads the admin key of a data directory, which its owner may.
+func AdminKey(dir string) (string, error) {
+	raw, err := os.ReadFile(filepath.Join(dir, governance.AdminKeyFile))
+	if err != nil {
+		return "", err
+	}
+	return strings.TrimSpace(string(raw)), nil
+}
+
+// newID makes the ids of runs and traces: time-ordered, 32 hex digits.
+func newID() string {
+	id, err := uuid.NewV7()
+	if err != nil {
+		panic(fmt.Sprintf("random source: %v", err)) // the system has no randomness: nothing can go on
+	}
+	return strings.ReplaceAll(id.String(), "-", "")
+}

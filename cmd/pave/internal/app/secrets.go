@@ -1,0 +1,74 @@
+package app
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+)
+
+// Names of files in the data directory.
+const (
+	stateFile  = "state.db"
+	eventsFile = "events.db"
+	spoolFile  = "spool.db"
+	redactFile = "redaction.key"
+	secretsDir = "secrets"
+)
+
+var secretName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$`)
+
+// maxSecret bounds a secret's file.
+const maxSecret = 64 << 10
+
+// secrets looks up {{secret:NAME}} of a tool's binding: the environment variable NAME, else the file secrets/NAME
+// of the data directory. Values are never stored or logged.
+func secrets(dir string) func(context.Context, string) (string, error) {
+	return func(_ context.Context, name string) (string, error) {
+		if !secretName.MatchString(name) {
+			return "", fmt.Errorf("secret name %q: use letters, digits, _ . -", name)
+		}
+		if v, ok := os.LookupEnv(name); ok {
+			return v, nil
+		}
+		root, err := os.OpenRoot(filepath.Join(dir, secretsDir))
+		if err != nil {
+			return "", fmt.Errorf("secret %s: set the environment variable, or write the file %s/%s in the data directory", name, secretsDir, name)
+		}
+		defer func() { _ = root.Close() }()
+		f, err := root.Open(name)
+		if err != nil {
+			return "", fmt.Errorf("secret %s: set the environment variable, or write the file %s/%s in the data directory", name, secretsDir, name)
+		}
+		defer func() { _ = f.Close() }()
+		raw, err := io.ReadAll(io.LimitReader(f, maxSecret))
+		if err != nil {
+			return "", fmt.Errorf("secret %s cannot be read", name)
+		}
+		return strings.TrimRight(string(raw), "\r\n"), nil
+	}
+}
+
+// redactionKey reads the key of the tokens that stand for redacted values, made at the first start, so that tokens
+// stay equal over restarts.
+func redactionKey(dir string) ([]byte, error) {
+	path := filepath.Join(dir, redactFile)
+	key, err := os.ReadFile(path)
+	if err == nil && len(key) == 32 {
+		return key, nil
+	}
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("redaction key: %w", err)
+	}
+	key = make([]byte, 32)
+	_, _ = rand.Read(key) // crypto/rand never fails
+	if err := os.WriteFile(path, key, 0o600); err != nil {
+		return nil, fmt.Errorf("redaction key: %w", err)
+	}
+	return key, nil
+}

@@ -1,0 +1,135 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/oklog/run"
+
+	"pave/api"
+	bindhttp "pave/executor/bind/http"
+	"pave/flows"
+	"pave/governance"
+	"pave/ingest"
+)
+
+// drainTime bounds how long requests in flight may take to end at a stop.
+const drainTime = 8 * time.Second
+
+// drainNotice is how long readiness says no before the listeners close, so that whoever asks can see it.
+const drainNotice = 200 * time.Millisecond
+
+// Sessions are assembled when nothing came for the quiet period; how often that is looked at.
+const (
+	quietPeriod   = 60 * time.Second
+	assembleEvery = 5 * time.Second
+)
+
+// ServeOptions say where to listen.
+type ServeOptions struct {
+	Listen     string               // host:port; port 0 takes a free one
+	OTLPListen string               // OTLP/HTTP alone; "" for none, skipped when it is taken
+	Ready      func(address string) // called once requests are answered, with http://host:port
+}
+
+// Serve answers requests until ctx ends, then drains: readiness turns to 503, listeners close, requests in flight
+// end, background work stops. A clean stop is nil. Close the App afterwards.
+func (a *App) Serve(ctx context.Context, opts ServeOptions) error {
+	listener, err := net.Listen("tcp", opts.Listen)
+	if err != nil {
+		return flows.NewError(flows.CodeUnavailable, fmt.Sprintf("listen on %s: %v", opts.Listen, err))
+	}
+	if a.opts.NoAuth && !api.IsLoopback(listener.Addr()) {
+		return errors.Join(flows.NewError(flows.CodeInvalid, "without keys only a loopback address is served"), listener.Close())
+	}
+	address := "http://" + listener.Addr().String()
+	if err := a.lock.announce(address); err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	var group run.Group
+	a.serveOn(&group, listener, a.api)
+	if otlp := a.otlpListener(opts.OTLPListen); otlp != nil {
+		a.serveOn(&group, otlp, api.OTLPOnly(a.api))
+	}
+	work, stopWork := context.WithCancel(context.WithoutCancel(ctx))
+	group.Add(func() error { return a.background(work) }, func(error) { stopWork() })
+	stop, stopped := context.WithCancel(ctx)
+	group.Add(func() error {
+		<-stop.Done()
+		a.api.Drain()
+		time.Sleep(drainNotice)
+		return nil
+	}, func(error) { stopped() })
+	a.log.InfoContext(ctx, "serving", "address", address, "data_dir", a.opts.DataDir, "engine", a.Engine())
+	opts.Ready(address)
+	err = group.Run()
+	a.log.InfoContext(ctx, "stopped")
+	return err
+}
+
+// otlpListener is the second listener, nil when there is none to be had.
+func (a *App) otlpListener(address string) net.Listener {
+	if address == "" {
+		return nil
+	}
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		a.log.Warn("no second OTLP listener", "address", address, "error", err)
+		return nil
+	}
+	a.log.Info("serving OTLP/HTTP", "address", "http://"+l.Addr().String())
+	return l
+}
+
+// serveOn adds a listener to the group.
+func (a *App) serveOn(group *run.Group, l net.Listener, h http.Handler) {
+	server := api.HTTPServer(h, a.log)
+	group.Add(func() error {
+		if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			return err
+		}
+		return nil
+	}, func(error) {
+		ctx, cancel := context.WithTimeout(context.Background(), drainTime)
+		defer cancel()
+		if err := server.Shutdown(ctx); err != nil {
+			a.log.Warn("requests were cut at the stop", "error", errors.Join(err, server.Close()))
+		}
+	})
+}
+
+// background assembles sessions that have ended or were quiet, until ctx ends.
+func (a *App) background(ctx context.Context) error {
+	a.assembler.Every(ctx, ingest.DefaultTenant, assembleEvery, quietPeriod, func(err error) {
+		a.log.WarnContext(ctx, "assemble sessions", "error", err)
+	})
+	return nil
+}
+
+// ApplyTools declares the tools of a tool file on behalf of this machine's user.
+func (a *App) ApplyTools(ctx context.Context, doc []byte) error {
+	tools, err := flows.ParseTools(doc)
+	if err != nil {
+		return err
+	}
+	_, err = a.gate.ApplyTools(ctx, a.localActor(), tools)
+	return err
+}
+
+func (a *App) localActor() governance.Actor {
+	return governance.Actor{Tenant: ingest.DefaultTenant, Principal: a.opts.LocalPrincipal, Scopes: governance.AllScopes}
+}
+
+// CheckEgress says what is wrong with the entries of egress.allow.
+func CheckEgress(entries []string) (problems []string) {
+	for _, entry := range entries {
+		if _, err := bindhttp.New(bindhttp.Options{EgressAllow: []string{entry}}); err != nil {
+			problems = append(problems, "egress.allow: "+err.Error())
+		}
+	}
+	return problems
+}

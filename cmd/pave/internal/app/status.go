@@ -1,0 +1,73 @@
+package app
+
+import (
+	"context"
+	"time"
+
+	"pave/api"
+	"pave/governance"
+	"pave/ingest"
+	"pave/ingest/assembly"
+	"pave/ingest/store"
+)
+
+// readyTimeout bounds how long a store may take to say that it works.
+const readyTimeout = 2 * time.Second
+
+// status tells the API how the process stands.
+type status struct {
+	gate   *governance.Service
+	events store.Store
+	disk   *disk
+}
+
+var _ api.Status = (*status)(nil)
+
+// Ready implements api.Status.
+func (s *status) Ready(ctx context.Context) (reasons []string) {
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	if err := s.gate.Ping(ctx); err != nil {
+		reasons = append(reasons, "state store: it does not answer")
+	}
+	if err := s.events.Ping(ctx); err != nil {
+		reason := "event store: it does not answer; recorded calls wait in the spool"
+		if stats, err := s.events.Stats(ctx, ingest.DefaultTenant); err == nil && stats.SpoolRows == 0 {
+			reason = "event store: it does not answer"
+		}
+		reasons = append(reasons, reason)
+	}
+	if err := s.disk.admit(); err != nil {
+		reasons = append(reasons, "disk: "+err.Error())
+	}
+	return reasons
+}
+
+// Stats implements api.Status.
+func (s *status) Stats(ctx context.Context) (store.Stats, error) {
+	return s.events.Stats(ctx, ingest.DefaultTenant)
+}
+
+// sessions reads and assembles sessions for the API.
+type sessions struct {
+	events    store.Store
+	assembler *assembly.Assembler
+	loader    assembly.Loader
+}
+
+var _ api.Sessions = (*sessions)(nil)
+
+// List implements api.Sessions.
+func (s *sessions) List(ctx context.Context, tenant string, f store.SessionFilter) (store.Page[ingest.SessionSummary], error) {
+	return s.events.Sessions(ctx, tenant, f)
+}
+
+// Get implements api.Sessions.
+func (s *sessions) Get(ctx context.Context, tenant string, ids []string, fn func(*ingest.Session) error) error {
+	return s.loader.Sessions(ctx, tenant, ids, fn)
+}
+
+// Assemble implements api.Sessions.
+func (s *sessions) Assemble(ctx context.Context, tenant string) (int, error) {
+	return s.assembler.Run(ctx, tenant, time.Time{})
+}

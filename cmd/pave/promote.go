@@ -1,0 +1,33 @@
+package main
+
+import (
+	"fmt"
+	"io"
+
+	"pave/api/gen"
+	"pave/cmd/pave/internal/output"
+)
+
+type promoteCmd struct {
+	ID        string `arg:"" help:"Proposal: its id, a unique beginning of it, or its flow's name."`
+	AsVersion string `help:"Version of the flow; 1.0.0 or the next one without it." env:"PAVE_AS_VERSION" name:"flow-version" placeholder:"SEMVER"`
+}
+
+// Run promotes the proposal as it is now.
+func (c *promoteCmd) Run(e *env) error {
+	return e.withClient(func(cl *client) error {
+		p, err := getProposal(e, cl, c.ID)
+		if err != nil {
+			return err
+		}
+		resp, err := check(cl.PromoteProposalWithResponse(e.ctx, p.ID, &gen.PromoteProposalParams{IfMatch: etag(p.Revision)},
+			gen.PromoteRequest{Version: c.AsVersion}))
+		if err != nil {
+			return err
+		}
+		return e.print(resp.GetBody(), func(w io.Writer) error {
+			_, err := fmt.Fprintf(w, "promoted %s@%s (%s)\n", output.Clean(resp.JSON200.Name), output.Clean(resp.JSON200.Version), resp.JSON200.Status)
+			return err
+		})
+	})
+}

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"pave/api"
+	"pave/api/gen"
+	"pave/cmd/pave/internal/output"
+	"pave/flows"
+	"pave/flows/value"
+)
+
+// maxInput bounds an input file; the server has its own limits.
+const maxInput = 16 << 20
+
+type runCmd struct {
+	Flow           string `arg:"" help:"NAME or NAME@VERSION."`
+	Input          string `help:"The flow's input: JSON text, a file, or - for standard input." env:"PAVE_INPUT" default:"{}" placeholder:"FILE|JSON|-"`
+	DryRun         bool   `help:"Validate and resolve, but call no tool." env:"PAVE_DRY_RUN"`
+	IdempotencyKey string `help:"Run once for this key; repeats get the first answer." env:"PAVE_IDEMPOTENCY_KEY"`
+}
+
+// Run runs a flow and prints its final output; with -o json or yaml the whole record.
+func (c *runCmd) Run(e *env) error {
+	input, err := c.readInput(e)
+	if err != nil {
+		return err
+	}
+	name, version, _ := strings.Cut(c.Flow, "@")
+	return e.withClient(func(cl *client) error {
+		resp, err := check(cl.RunFlowWithResponse(e.ctx, name, &gen.RunFlowParams{IdempotencyKey: c.IdempotencyKey},
+			gen.RunRequest{Version: version, Input: input, DryRun: c.DryRun}))
+		if err != nil {
+			return err
+		}
+		run := resp.JSON200
+		if err := e.print(resp.GetBody(), func(w io.Writer) error {
+			if run.Status != gen.RunStatusSucceeded {
+				return nil
+			}
+			return output.JSON(w, run.Output)
+		}); err != nil {
+			return err
+		}
+		if run.Status == gen.RunStatusSucceeded {
+			return nil
+		}
+		fmt.Fprintf(e.err, "pave: run %s of %s@%s: %s", run.ID, output.Clean(run.Flow), output.Clean(run.Version), run.Status)
+		if run.ErrorCode != "" || run.ErrorMessage != "" {
+			fmt.Fprintf(e.err, ": %s (%s)", output.Clean(run.ErrorMessage), output.Clean(run.ErrorCode))
+		}
+		fmt.Fprintln(e.err)
+		if inputRefused(run.Record) {
+			return errExit(api.ExitInvalid)
+		}
+		return errExit(api.ExitFailed)
+	})
+}
+
+// inputRefused reports whether a run ended before its first step, because the input does not fit the flow's schema.
+func inputRefused(record json.RawMessage) bool {
+	var r struct {
+		Log []struct {
+			StepIndex int     `json:"step_index"`
+			ErrorCode *string `json:"error_code"`
+		} `json:"execution_log"`
+	}
+	return json.Unmarshal(record, &r) == nil && len(r.Log) == 1 && r.Log[0].StepIndex < 0 &&
+		r.Log[0].ErrorCode != nil && *r.Log[0].ErrorCode == flows.CWSchemaValidation.Code
+}
+
+// readInput takes JSON text (it starts with a brace), a file or standard input.
+func (c *runCmd) readInput(e *env) ([]byte, error) {
+	var raw []byte
+	text := strings.TrimSpace(c.Input)
+	switch {
+	case strings.HasPrefix(text, "{"):
+		raw = []byte(text)
+	case text == "-":
+		data, err := io.ReadAll(io.LimitReader(e.in, maxInput+1))
+		if err != nil {
+			return nil, fmt.Errorf("standard input: %w", err)
+		}
+		raw = data
+	default:
+		f, err := os.Open(text)
+		if err != nil {
+			return nil, errUsage("--input is neither a JSON object nor a file: " + err.Error())
+		}
+		data, err := io.ReadAll(io.LimitReader(f, maxInput+1))
+		if err := errors.Join(err, f.Close()); err != nil {
+			return nil, fmt.Errorf("input file: %w", err)
+		}
+		raw = data
+	}
+	v, err := value.DecodeStrict(bytes.TrimSpace(raw))
+	if err != nil {
+		return nil, invalidInput("the input is not JSON: " + err.Error())
+	}
+	if _, ok := v.(map[string]any); !ok {
+		return nil, invalidInput("the input of a flow is a JSON object")
+	}
+	return raw, nil
+}

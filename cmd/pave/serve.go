@@ -1,0 +1,127 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"pave/api"
+	"pave/cmd/pave/internal/app"
+)
+
+type serveCmd struct {
+	Listen         string `help:"Address of the API; port 0 takes a free one." env:"PAVE_LISTEN" default:"127.0.0.1:8318"`
+	OTLPListen     string `help:"Second address for OTLP/HTTP alone; skipped when it is taken; \"\" or off for none." name:"otlp-listen" env:"PAVE_OTLP_LISTEN" default:"127.0.0.1:4318"`
+	Tools          string `help:"Apply the tool files of this folder at start." env:"PAVE_TOOLS" placeholder:"DIR"`
+	InsecureNoAuth bool   `help:"Answer requests without a key, with every right. Loopback only." env:"PAVE_INSECURE_NO_AUTH"`
+	LogLevel       string `help:"Log from this level on: ${enum}." env:"PAVE_LOG_LEVEL" enum:"debug,info,warn,error" default:"info"`
+}
+
+// Run serves until SIGTERM or an interrupt; a second one ends the process at once.
+func (c *serveCmd) Run(e *env) error {
+	if problems := c.check(e.g); len(problems) > 0 {
+		return errUsage("settings:\n  " + strings.Join(problems, "\n  "))
+	}
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(c.LogLevel)); err != nil {
+		return errUsage("log.level: " + err.Error())
+	}
+	log := slog.New(slog.NewJSONHandler(e.err, &slog.HandlerOptions{Level: level}))
+	opts := e.appOptions(log)
+	opts.NoAuth = c.InsecureNoAuth
+	a, err := app.Open(e.ctx, opts)
+	if err != nil {
+		return err
+	}
+	if opts.Solo {
+		log.Warn("solo mode: authors may approve their own proposals; every such review is marked")
+	}
+	if opts.NoAuth {
+		log.Warn("INSECURE: requests without a key are answered with every right (--insecure-no-auth)")
+	}
+	err = c.serve(e, a, log)
+	return errors.Join(err, a.Close())
+}
+
+func (c *serveCmd) serve(e *env, a *app.App, log *slog.Logger) error {
+	if c.Tools != "" {
+		doc, err := readToolFiles([]string{c.Tools})
+		if err != nil {
+			return err
+		}
+		if err := a.ApplyTools(e.ctx, doc); err != nil {
+			return err
+		}
+	}
+	ctx, cancel := context.WithCancel(e.ctx)
+	defer cancel()
+	stopped := onSecondSignal(e.ctx)
+	defer stopped()
+	return a.Serve(ctx, app.ServeOptions{Listen: c.Listen, OTLPListen: c.OTLPListen, Ready: func(address string) {
+		fmt.Fprintf(e.out, "pave: serving on %s (data %s, engine %s)\n", address, e.g.DataDir, a.Engine())
+	}})
+}
+
+// onSecondSignal ends the process at once when a signal comes after the one that ended ctx.
+func onSecondSignal(ctx context.Context) (stop func()) {
+	done := make(chan struct{})
+	go func() {
+		select {
+		case <-ctx.Done():
+		case <-done:
+			return
+		}
+		again := make(chan os.Signal, 1)
+		signal.Notify(again, os.Interrupt, syscall.SIGTERM)
+		defer signal.Stop(again)
+		select {
+		case <-again:
+			os.Exit(api.ExitFailed)
+		case <-done:
+		}
+	}()
+	return func() { close(done) }
+}
+
+// check lists everything that is wrong with the settings, by the key paths of the settings file.
+func (c *serveCmd) check(g *globals) []string {
+	var problems []string
+	fault := func(key, format string, args ...any) {
+		problems = append(problems, key+": "+fmt.Sprintf(format, args...))
+	}
+	host, _, err := net.SplitHostPort(c.Listen)
+	if err != nil {
+		fault("listen", "%v; use host:port", err)
+	} else if ip := net.ParseIP(host); c.InsecureNoAuth && host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		fault("insecure_no_auth", "only for a loopback listen address, not %s", c.Listen)
+	}
+	if c.OTLPListen == "off" {
+		c.OTLPListen = ""
+	}
+	if c.OTLPListen != "" {
+		if _, _, err := net.SplitHostPort(c.OTLPListen); err != nil {
+			fault("otlp.listen", "%v; use host:port", err)
+		}
+	}
+	if c.Tools != "" {
+		if info, err := os.Stat(c.Tools); err != nil {
+			fault("tools", "%v", err)
+		} else if !info.IsDir() {
+			fault("tools", "%s is not a folder", c.Tools)
+		}
+	}
+	if g.Server != "" {
+		fault("server", "serve works on the data directory; leave it out")
+	}
+	if g.Clickhouse != "" && !strings.Contains(g.Clickhouse, "://") {
+		fault("clickhouse", "%q is not a DSN such as clickhouse://127.0.0.1:9000/pave", g.Clickhouse)
+	}
+	problems = append(problems, app.CheckEgress(g.EgressAllow)...)
+	return problems
+}

@@ -1,0 +1,171 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/alecthomas/kong"
+	"gopkg.in/yaml.v3"
+)
+
+// settingsFile is pave.yaml: the same settings as the flags, nested by their dashes (egress: {allow: [...]} is
+// --egress-allow). Unknown keys and wrong types are all reported, with their paths.
+type settingsFile struct {
+	path   string
+	values map[string]any // flag name -> value
+}
+
+// notInFile are flags that make no sense in a file: secrets, and what a command is about.
+var notInFile = []string{"help", "config", "key", "as"}
+
+// load finds and reads the file: --config, else PAVE_CONFIG, else pave.yaml where there is one.
+func (s *settingsFile) load(app *kong.Application, args []string) error {
+	path, explicit := configPath(args)
+	raw, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) && !explicit {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("settings file: %w", err)
+	}
+	s.path, s.values = path, make(map[string]any)
+	var doc yaml.Node
+	if err := yaml.Unmarshal(raw, &doc); err != nil {
+		return fmt.Errorf("settings file %s: %w", path, err)
+	}
+	if len(doc.Content) == 0 {
+		return nil
+	}
+	var problems []string
+	s.walk(doc.Content[0], "", settingFlags(app), &problems)
+	if len(problems) > 0 {
+		return fmt.Errorf("settings file %s:\n  %s", path, strings.Join(problems, "\n  "))
+	}
+	return nil
+}
+
+func configPath(args []string) (path string, explicit bool) {
+	for i, arg := range args {
+		if value, ok := strings.CutPrefix(arg, "--config="); ok {
+			return value, true
+		}
+		if arg == "--config" && i+1 < len(args) {
+			return args[i+1], true
+		}
+	}
+	if value := os.Getenv("PAVE_CONFIG"); value != "" {
+		return value, true
+	}
+	return "pave.yaml", false
+}
+
+// settingFlags are the global flags and those of serve, by name.
+func settingFlags(app *kong.Application) map[string]*kong.Flag {
+	known := make(map[string]*kong.Flag)
+	add := func(flags []*kong.Flag) {
+		for _, f := range flags {
+			if !slices.Contains(notInFile, f.Name) {
+				known[f.Name] = f
+			}
+		}
+	}
+	add(app.Flags)
+	for _, child := range app.Children {
+		if child.Name == "serve" {
+			add(child.Flags)
+		}
+	}
+	return known
+}
+
+func (s *settingsFile) walk(node *yaml.Node, path string, known map[string]*kong.Flag, problems *[]string) {
+	fault := func(n *yaml.Node, at, text string) {
+		*problems = append(*problems, fmt.Sprintf("%s: %s (line %d)", at, text, n.Line))
+	}
+	if node.Kind != yaml.MappingNode {
+		fault(node, strings.TrimPrefix(path, "."), "must be a mapping of settings")
+		return
+	}
+	for i := 0; i+1 < len(node.Content); i += 2 {
+		key, value := node.Content[i], node.Content[i+1]
+		at := strings.TrimPrefix(path+"."+key.Value, ".")
+		name := strings.NewReplacer(".", "-", "_", "-").Replace(at)
+		flag := known[name]
+		switch {
+		case flag == nil && value.Kind == yaml.MappingNode && isPrefix(known, name+"-"):
+			s.walk(value, at, known, problems)
+		case flag == nil:
+			fault(key, at, "unknown setting")
+		default:
+			if _, twice := s.values[name]; twice {
+				fault(key, at, "is set twice")
+				continue
+			}
+			v, text := settingValue(flag, value)
+			if text != "" {
+				fault(value, at, text)
+				continue
+			}
+			s.values[name] = v
+		}
+	}
+}
+
+func isPrefix(known map[string]*kong.Flag, prefix string) bool {
+	for name := range known {
+		if strings.HasPrefix(name, prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+// settingValue reads a value in the type of its flag; text says what is wrong.
+func settingValue(flag *kong.Flag, node *yaml.Node) (v any, text string) {
+	switch flag.Target.Kind() {
+	case reflect.Bool:
+		var b bool
+		if node.Kind != yaml.ScalarNode || node.Tag != "!!bool" || node.Decode(&b) != nil {
+			return nil, "must be true or false"
+		}
+		return b, ""
+	case reflect.Slice:
+		var items []string
+		if node.Kind != yaml.SequenceNode || node.Decode(&items) != nil {
+			return nil, "must be a list of texts"
+		}
+		list := make([]any, len(items))
+		for i, item := range items {
+			list[i] = item
+		}
+		return list, ""
+	}
+	if node.Kind != yaml.ScalarNode || node.Tag == "!!null" {
+		return nil, "must be one value"
+	}
+	if flag.Enum != "" && !slices.Contains(strings.Split(flag.Enum, ","), node.Value) {
+		return nil, "must be one of " + flag.Enum
+	}
+	return node.Value, ""
+}
+
+// Validate implements kong.Resolver; load has checked the file.
+func (s *settingsFile) Validate(*kong.Application) error { return nil }
+
+// Resolve implements kong.Resolver: the file's value where neither flag nor environment set one.
+func (s *settingsFile) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
+	for _, name := range flag.Envs {
+		if _, ok := os.LookupEnv(name); ok {
+			return nil, nil
+		}
+	}
+	v, ok := s.values[flag.Name]
+	if !ok {
+		return nil, nil
+	}
+	return v, nil
+}

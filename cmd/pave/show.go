@@ -1,0 +1,167 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"pave/api/gen"
+	"pave/cmd/pave/internal/output"
+)
+
+// showProposal prints what a reviewer needs on one screen: what repeats, what will run and why the mappings are
+// believed, what it saves, what can go wrong, and the flow file.
+func showProposal(w io.Writer, p *gen.Proposal) error {
+	flow, err := parseFlow(p.Flow)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(w, "%s  %s  (%s, source %s)\n", p.ID, output.Clean(p.FlowName), p.State, p.Source)
+	if p.Description != "" {
+		fmt.Fprintf(w, "%s\n", output.Clean(p.Description))
+	}
+	fmt.Fprintf(w, "digest %s, revision %d, author %s, created %s\n", p.Digest, p.Revision, output.Clean(p.Author), when(p.CreatedAt))
+	for _, text := range []string{p.Returned, p.Changed} {
+		if text != "" {
+			fmt.Fprintf(w, "changed: %s\n", output.Clean(text))
+		}
+	}
+	showEvidence(w, p)
+	fmt.Fprintln(w, "\nWHAT WILL RUN")
+	drawFlow(w, flow, mappingNotes(p.Evidence.Pattern))
+	showInputs(w, p.Evidence.Pattern)
+	showSavings(w, p.Savings)
+	showRisks(w, p)
+	showReviews(w, p)
+	fmt.Fprintln(w, "\nFLOW FILE")
+	return flowFile(w, flow)
+}
+
+func showEvidence(w io.Writer, p *gen.Proposal) {
+	fmt.Fprintln(w, "\nWHAT REPEATS")
+	fmt.Fprintf(w, "  %s\n", output.Clean(pathOf(p.Tools)))
+	pattern := p.Evidence.Pattern
+	if pattern == nil {
+		fmt.Fprintln(w, "  not mined: a chain of tools whose schemas fit; it was not seen often enough, or not at all")
+		for _, x := range p.Evidence.SchemaEdges {
+			fmt.Fprintf(w, "  %s %s -> %s.%s (%s)\n", output.Clean(x.Producer), output.Clean(x.OutputField),
+				output.Clean(x.Consumer), output.Clean(x.InputField), output.Clean(x.Rule))
+		}
+		return
+	}
+	fmt.Fprintf(w, "  seen %d times in %d sessions of %d agents, among %d sessions with %d calls; %.1f expected by chance\n",
+		pattern.Occurrences, pattern.Sessions, pattern.Agents, p.Evidence.Sessions, p.Evidence.Calls, pattern.Expected)
+	fmt.Fprintf(w, "  without an error in %.1f%% (at least %.1f%%)\n", 100*pattern.Success, 100*pattern.SuccessLower)
+	if len(pattern.CutFrom) > 0 {
+		fmt.Fprintf(w, "  the part without the model of %s\n", output.Clean(pathOf(pattern.CutFrom)))
+	}
+	if d := pattern.DataFlow; d != nil {
+		fmt.Fprintf(w, "  every mapping held at once in %d of %d examined occurrences (%s)\n", d.Explained, d.Sampled, share(d.Explained, d.Sampled))
+	}
+	var sessions []string
+	for _, o := range pattern.Examples {
+		sessions = append(sessions, o.SessionID)
+	}
+	if len(sessions) > 0 {
+		fmt.Fprintf(w, "  for example in %s\n", output.Clean(strings.Join(sessions[:min(3, len(sessions))], ", ")))
+	}
+}
+
+// mappingNotes says how often each mapping held, and where it did not.
+func mappingNotes(pattern *gen.Pattern) func(step int, arg string) string {
+	if pattern == nil || pattern.DataFlow == nil {
+		return nil
+	}
+	return func(step int, arg string) string {
+		if step >= len(pattern.DataFlow.Steps) {
+			return ""
+		}
+		for _, a := range pattern.DataFlow.Steps[step] {
+			if a.Arg != arg {
+				continue
+			}
+			note := fmt.Sprintf("held %d of %d", a.Evidence.Held, a.Evidence.Present)
+			if a.Kind == gen.ArgFlowKindInput {
+				note = fmt.Sprintf("%d distinct values in %d", a.Evidence.Distinct, a.Evidence.Present)
+			}
+			if a.Presence < 1 {
+				note += fmt.Sprintf(", present in %.0f%%", 100*a.Presence)
+			}
+			if len(a.Evidence.Contradicting) > 0 {
+				note += ", not in " + strings.Join(a.Evidence.Contradicting, ", ")
+			}
+			if a.Evidence.Ambiguous {
+				note += ", another source explains the same"
+			}
+			if a.Evidence.Note != "" {
+				note += "; " + a.Evidence.Note
+			}
+			return note
+		}
+		return ""
+	}
+}
+
+func showInputs(w io.Writer, pattern *gen.Pattern) {
+	if pattern == nil || pattern.DataFlow == nil || len(pattern.DataFlow.Inputs) == 0 {
+		return
+	}
+	fmt.Fprintln(w, "\nINPUTS")
+	for _, in := range pattern.DataFlow.Inputs {
+		examples := make([]string, len(in.Examples))
+		for i, x := range in.Examples {
+			examples[i] = output.Short(string(x), 40)
+		}
+		fmt.Fprintf(w, "  %s  from %s; seen: %s\n", output.Clean(in.Name), dash(output.Clean(in.Origin)), dash(output.Clean(strings.Join(examples, ", "))))
+	}
+}
+
+func showSavings(w io.Writer, s gen.Savings) {
+	fmt.Fprintln(w, "\nWHAT IT SAVES PER RUN (mean, 95 % interval)")
+	fmt.Fprintf(w, "  LLM calls  %s\n", figure(s.LlmCallsPerRun, "%.2f"))
+	fmt.Fprintf(w, "  tokens     %s\n", figure(s.TokensPerRun, "%.0f"))
+	fmt.Fprintf(w, "  cost USD   %s\n", figure(s.CostUsdPerRun, "%.5f"))
+	fmt.Fprintf(w, "  latency ms %s\n", figure(s.LatencyMsPerRun, "%.0f"))
+	if s.PerWeek > 0 {
+		fmt.Fprintf(w, "  walked %.1f times a week\n", s.PerWeek)
+	}
+	if s.Basis != "" {
+		fmt.Fprintf(w, "  %s\n", output.Clean(s.Basis))
+	}
+}
+
+func showRisks(w io.Writer, p *gen.Proposal) {
+	fmt.Fprintln(w, "\nWHAT CAN GO WRONG")
+	fmt.Fprintf(w, "  side effects: %s\n", p.Safety)
+	for _, text := range p.Warnings {
+		fmt.Fprintf(w, "  warning: %s\n", output.Clean(text))
+	}
+	if len(p.Unbound) == 0 {
+		fmt.Fprintln(w, "  every tool is bound")
+		return
+	}
+	for _, tool := range p.Unbound {
+		fmt.Fprintf(w, "  unbound: %s. Declare it in a tool file with a binding, then: pave tools apply FILE\n", output.Clean(tool))
+	}
+}
+
+func showReviews(w io.Writer, p *gen.Proposal) {
+	fmt.Fprintf(w, "\nREVIEWS (%d of %d approvals)\n", p.Approvals, p.Needs)
+	for _, r := range p.Reviews {
+		var marks []string
+		if r.Solo {
+			marks = append(marks, "solo")
+		}
+		if r.Dismissed {
+			marks = append(marks, "dismissed: the digest changed")
+		}
+		line := fmt.Sprintf("  %s %s by %s", when(r.At), r.Verdict, output.Clean(r.Principal))
+		if len(marks) > 0 {
+			line += " (" + strings.Join(marks, ", ") + ")"
+		}
+		if r.Comment != "" {
+			line += ": " + output.Clean(r.Comment)
+		}
+		fmt.Fprintln(w, line)
+	}
+}

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"pave/api/gen"
+	"pave/cmd/pave/internal/output"
+)
+
+type toolsCmd struct {
+	Apply toolsApplyCmd `cmd:"" help:"Create or update the tools of tool files."`
+	List  toolsListCmd  `cmd:"" help:"List tools."`
+	Show  toolsShowCmd  `cmd:"" help:"Show a tool as a tool file."`
+}
+
+type toolsApplyCmd struct {
+	Paths []string `arg:"" name:"path" help:"Tool files, or folders with *.yaml and *.yml."`
+}
+
+// Run applies all files as one change.
+func (c *toolsApplyCmd) Run(e *env) error {
+	doc, err := readToolFiles(c.Paths)
+	if err != nil {
+		return err
+	}
+	return e.withClient(func(cl *client) error {
+		resp, err := check(cl.ApplyToolsWithBodyWithResponse(e.ctx, "application/yaml", bytes.NewReader(doc)))
+		if err != nil {
+			return err
+		}
+		return e.print(resp.GetBody(), func(w io.Writer) error {
+			t := output.NewTable(w, "TOOL", "CHANGE")
+			for _, item := range resp.JSON200.Items {
+				t.Row(item.Name, string(item.Change))
+			}
+			if err := t.Flush(); err != nil {
+				return err
+			}
+			for _, flow := range resp.JSON200.FlowsToReview {
+				fmt.Fprintf(w, "needs review now: %s\n", output.Clean(flow))
+			}
+			return nil
+		})
+	})
+}
+
+// readToolFiles joins tool files, in the order of their names inside a folder, as documents of one stream.
+func readToolFiles(paths []string) ([]byte, error) {
+	var doc bytes.Buffer
+	for _, path := range paths {
+		files, err := toolFiles(path)
+		if err != nil {
+			return nil, err
+		}
+		for _, file := range files {
+			raw, err := os.ReadFile(file)
+			if err != nil {
+				return nil, errUsage("tool file: " + err.Error())
+			}
+			fmt.Fprintf(&doc, "---\n%s\n", raw)
+		}
+	}
+	return doc.Bytes(), nil
+}
+
+func toolFiles(path string) ([]string, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, errUsage("tool file: " + err.Error())
+	}
+	if !info.IsDir() {
+		return []string{path}, nil
+	}
+	var files []string
+	err = filepath.WalkDir(path, func(p string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() && slices.Contains([]string{".yaml", ".yml"}, strings.ToLower(filepath.Ext(p))) {
+			files = append(files, p)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, errUsage("tool folder: " + err.Error())
+	}
+	if len(files) == 0 {
+		return nil, errUsage(fmt.Sprintf("tool folder %s has no *.yaml or *.yml", path))
+	}
+	return files, nil
+}
+
+type toolsListCmd struct{ pageFlags }
+
+// Run lists tools.
+func (c *toolsListCmd) Run(e *env) error {
+	return e.withClient(func(cl *client) error {
+		resp, err := check(cl.ListToolsWithResponse(e.ctx, &gen.ListToolsParams{Limit: c.Limit, Cursor: c.Cursor}))
+		if err != nil {
+			return err
+		}
+		return e.print(resp.GetBody(), func(w io.Writer) error {
+			t := output.NewTable(w, "TOOL", "ORIGIN", "BOUND", "SAFETY", "REVISION", "UPDATED")
+			for _, tool := range resp.JSON200.Items {
+				t.Row(tool.Name, string(tool.Origin), yesNo(tool.Bound), dash(string(tool.Safety)), fmt.Sprint(tool.Revision), when(tool.UpdatedAt))
+			}
+			if err := t.Flush(); err != nil {
+				return err
+			}
+			more(w, resp.JSON200.NextCursor)
+			return nil
+		})
+	})
+}
+
+type toolsShowCmd struct {
+	Name string `arg:"" help:"The tool's name."`
+}
+
+// Run shows one tool.
+func (c *toolsShowCmd) Run(e *env) error {
+	return e.withClient(func(cl *client) error {
+		resp, err := check(cl.GetToolWithResponse(e.ctx, c.Name))
+		if err != nil {
+			return err
+		}
+		return e.print(resp.GetBody(), func(w io.Writer) error { return output.YAML(w, resp.JSON200.Tool) })
+	})
+}
