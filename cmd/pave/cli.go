@@ -47,6 +47,7 @@ type cli struct {
 	Report    reportCmd    `cmd:"" help:"Show what the runs avoided."`
 	Keys      keysCmd      `cmd:"" help:"Create, list and revoke API keys."`
 	Demo      demoCmd      `cmd:"" help:"Play the whole loop on this machine."`
+	Bench     benchCmd     `cmd:"" help:"Measure pave on this machine."`
 	Version   versionCmd   `cmd:"" help:"Print the version."`
 }
 

@@ -24,9 +24,9 @@ type child struct {
 	done chan error
 }
 
-var readyLine = regexp.MustCompile(`^[a-z]+: serving on (http://[0-9.]+:[0-9]+|\S+://\S+)`)
+var readyLine = regexp.MustCompile(`^(?:[a-z]+: serving on )?(https?://[0-9.]+:[0-9]+\S*)`)
 
-// start runs a program and waits for its ready line, "<name>: serving on <address>". The child gets a pipe as
+// start runs a program and waits for its ready line, which holds its address. The child gets a pipe as
 // standard input, so that one which watches it ends with the demo even when the demo is killed.
 func start(ctx context.Context, name, program string, args ...string) (*child, error) {
 	cmd := exec.Command(program, args...)

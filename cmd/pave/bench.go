@@ -1,0 +1,76 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+
+	"pave/cmd/pave/internal/bench"
+	"pave/cmd/pave/internal/output"
+)
+
+type benchCmd struct {
+	Ingest   benchIngestCmd   `cmd:"" help:"Recording with durable acknowledgement, from a sender process."`
+	Mining   benchMiningCmd   `cmd:"" help:"Mining of generated calls from the store."`
+	Executor benchExecutorCmd `cmd:"" help:"Steps of flows whose tool adds one in process."`
+	Process  benchProcessCmd  `cmd:"" help:"Size of the binary, start time, idle memory."`
+	Send     benchSendCmd     `cmd:"" hidden:"" help:"Send encoded calls to a server; the sender of bench ingest."`
+}
+
+type benchIngestCmd struct {
+	Engine   string `help:"Engine: ${enum}." env:"PAVE_ENGINE" enum:"sqlite,clickhouse" default:"sqlite"`
+	Dsn      string `help:"ClickHouse server; without it --chserver is started." env:"PAVE_DSN" placeholder:"DSN"`
+	Chserver string `help:"Program that serves the ClickHouse library." env:"PAVE_CHSERVER" default:"bin/chserver" placeholder:"PROGRAM"`
+	Calls    int    `help:"Calls per path." env:"PAVE_CALLS" default:"200000"`
+}
+
+// Run measures ingest.
+func (c *benchIngestCmd) Run(e *env) error {
+	return runBench(e, bench.Ingest{Engine: c.Engine, DSN: c.Dsn, Calls: c.Calls}, c.Chserver)
+}
+
+type benchMiningCmd struct {
+	Calls int `help:"Calls to generate." env:"PAVE_CALLS" default:"1000000"`
+}
+
+// Run measures mining.
+func (c *benchMiningCmd) Run(e *env) error { return runBench(e, bench.Mining{Calls: c.Calls}, "") }
+
+type benchExecutorCmd struct{}
+
+// Run measures the executor.
+func (benchExecutorCmd) Run(e *env) error { return runBench(e, bench.Executor{}, "") }
+
+type benchProcessCmd struct{}
+
+// Run measures the process.
+func (benchProcessCmd) Run(e *env) error { return runBench(e, bench.Process{}, "") }
+
+type benchSendCmd struct {
+	URL      string `help:"Base of the server." required:""`
+	Path     string `help:"Way in." enum:"json,otlp_http" required:""`
+	Requests int    `help:"Requests." required:""`
+	Calls    int    `help:"Calls per request." required:""`
+	Senders  int    `help:"Concurrent senders." required:""`
+}
+
+// Run sends.
+func (c *benchSendCmd) Run(e *env) error {
+	return bench.Send(e.ctx, bench.Load{URL: c.URL, Path: c.Path, Requests: c.Requests, Calls: c.Calls, Senders: c.Senders}, e.in, e.out)
+}
+
+// runBench runs one bench and prints its object; for people it is JSON with line breaks.
+func runBench(e *env, b bench.Runner, chserver string) error {
+	program, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	res, err := b.Run(e.ctx, bench.Env{Version: version, Program: program, CHServer: chserver, Progress: e.err})
+	if err != nil {
+		return err
+	}
+	doc, err := json.Marshal(res)
+	if err != nil {
+		return err
+	}
+	return output.JSON(e.out, doc)
+}
