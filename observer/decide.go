@@ -54,16 +54,20 @@ func (m *inference) decide(s sample, records []record) evidence {
 	d := decision{inference: m, tools: s.tools, records: records}
 	var checks []check
 	for k := range s.tools {
+		best := 0.0
 		for _, arg := range collect(records, k) {
-			flow, holds := d.explain(arg)
-			if holds != nil {
-				checks = append(checks, check{arg, holds})
+			x := d.explain(arg)
+			best = max(best, x.bestCopy)
+			if x.holds != nil {
+				checks = append(checks, check{arg, x.holds})
 			}
-			if flow.Kind == SourceChoice && e.blocker == nil {
-				e.cut, e.blocker, e.unknown = k, &flow, unknownShare(arg, len(records))
+			if x.flow.Kind == SourceChoice && e.blocker == nil {
+				e.cut, e.blocker = k, &x.flow
+				e.clear = max(x.bestCopy, x.bestConst) < clearMiss && unknownShare(arg, len(records)) > 1-clearMiss
 			}
-			e.flow.Steps[k].Args = append(e.flow.Steps[k].Args, flow)
+			e.flow.Steps[k].Args = append(e.flow.Steps[k].Args, x.flow)
 		}
+		e.unlinked = e.unlinked || k > 0 && best < clearMiss
 	}
 	e.flow.Inputs = d.inputs(e.flow)
 	e.flow.Explained = explained(checks, len(records))
@@ -132,31 +136,38 @@ type decision struct {
 	records []record
 }
 
-// explain finds the source of one argument. holds tells whether it held in an occurrence; nil when the argument is
-// not mapped. A source in doubt gives way to an input where callers know the value: a flow that is asked for one
-// value more is worth more than one that is sometimes wrong.
-func (d *decision) explain(a argument) (flow ArgFlow, holds func(*argRecord) bool) {
-	flow = ArgFlow{Arg: a.name, Presence: float64(len(a.in)) / float64(len(d.records))}
-	flow.Evidence = Evidence{Present: len(a.in), Distinct: distinct(a)}
-	copies := d.copies(a)
-	constant, constHeld := d.constant(a)
+// explanation is what is known of one argument.
+type explanation struct {
+	flow  ArgFlow
+	holds func(*argRecord) bool // whether the source held in an occurrence; nil when the argument is not mapped
+	// bestCopy and bestConst are the rates of the most successful source and of the most frequent value.
+	bestCopy, bestConst float64
+}
+
+// explain finds the source of one argument. A source in doubt gives way to an input where callers know the value: a
+// flow that is asked for one value more is worth more than one that is sometimes wrong.
+func (d *decision) explain(a argument) (x explanation) {
+	x.flow = ArgFlow{Arg: a.name, Presence: float64(len(a.in)) / float64(len(d.records))}
+	x.flow.Evidence = Evidence{Present: len(a.in), Distinct: distinct(a)}
+	copies := d.copies(a, &x)
+	constant, constHeld := d.constant(a, &x)
 	best, ok := d.best(a, copies)
-	if flow.Evidence.Distinct == 1 && constHeld > 0 {
+	if x.flow.Evidence.Distinct == 1 && constHeld > 0 {
 		best, ok = d.named(a, copies, constant)
-		flow.Evidence.Ambiguous = ok || len(copies) > 0 && !uninformative(constant)
+		x.flow.Evidence.Ambiguous = ok || len(copies) > 0 && !uninformative(constant)
 	}
 	known := d.knowledge(a)
 	switch {
-	case ok && best.held >= constHeld && d.trusted(a, best, flow.Evidence.Distinct, known):
-		holds = d.setCopy(&flow, a, best, copies)
+	case ok && best.held >= constHeld && d.trusted(a, best, x.flow.Evidence.Distinct, known):
+		x.holds = d.setCopy(&x.flow, a, best, copies)
 	case constHeld > 0 && d.trustedConst(a, constHeld, known):
-		holds = d.setConst(&flow, a, constant, copies)
+		x.holds = d.setConst(&x.flow, a, constant, copies)
 	case known.knowable:
-		d.setInput(&flow, a, known)
+		d.setInput(&x.flow, a, known)
 	default:
-		d.setChoice(&flow, a, known)
+		d.setChoice(&x.flow, a, known)
 	}
-	return flow, holds
+	return x
 }
 
 // trusted reports whether an accepted copy is exact enough to stand. Where callers know the value, a copy between
@@ -213,7 +224,7 @@ func distinct(a argument) int {
 }
 
 // copies counts the votes of the sources and keeps those that the acceptance rule takes, chance not yet considered.
-func (d *decision) copies(a argument) []candidate {
+func (d *decision) copies(a argument, x *explanation) []candidate {
 	votes := map[source]int{}
 	for _, p := range a.in {
 		for _, s := range p.arg.sources {
@@ -222,6 +233,7 @@ func (d *decision) copies(a argument) []candidate {
 	}
 	var out []candidate
 	for s, held := range votes {
+		x.bestCopy = max(x.bestCopy, float64(held)/float64(len(a.in)))
 		if d.options.accepted(held, len(a.in)) {
 			out = append(out, candidate{source: s, held: held})
 		}
@@ -316,7 +328,7 @@ func (d *decision) best(a argument, copies []candidate) (candidate, bool) {
 
 // constant returns the most frequent value and how often it was seen, 0 when it cannot be a constant of the flow: too
 // rare, of too few sessions, or personal.
-func (d *decision) constant(a argument) (v any, held int) {
+func (d *decision) constant(a argument, x *explanation) (v any, held int) {
 	counts := map[uint64]int{}
 	var top uint64
 	for _, p := range a.in {
@@ -327,6 +339,7 @@ func (d *decision) constant(a argument) (v any, held int) {
 			top, held = p.arg.hash, counts[p.arg.hash]
 		}
 	}
+	x.bestConst = float64(held) / float64(len(a.in))
 	if !d.options.accepted(held, len(a.in)) {
 		return nil, 0
 	}

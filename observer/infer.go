@@ -30,8 +30,13 @@ type evidence struct {
 	// cut is the first step with an argument that the model chooses, 0 when there is none.
 	cut     int
 	blocker *ArgFlow
-	unknown float64 // share of the occurrences in which the blocker's value was not knowable
+	// clear is set when no source came near to explaining the blocker, unlinked when a later step has no argument that
+	// any source came near to explaining: more occurrences would not change that.
+	clear, unlinked bool
 }
+
+// clearMiss is the rate below which a source is not near.
+const clearMiss = 0.5
 
 // chunkOccurrences bounds the occurrences whose values are held at once.
 const chunkOccurrences = 8192

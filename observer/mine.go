@@ -252,18 +252,11 @@ func (m *miner) examine(ctx context.Context, src Source, batch []piece) error {
 }
 
 // probeOccurrences is the size of a first look at the values of a path that has many more occurrences.
-const probeOccurrences = 48
+const probeOccurrences = 24
 
-// settled reports whether a first look decides: values are missing, a choice is far over what inputs may miss, or
-// nothing speaks for the path.
+// settled reports whether a first look decides, so that more occurrences would not change the verdict.
 func (m *miner) settled(p piece, e evidence) bool {
-	switch {
-	case e.flow == nil:
-		return true
-	case e.blocker != nil:
-		return e.unknown > 2*(1-m.options.MinKnowable)
-	}
-	return !m.stands(p.path) && !linked(e.flow)
+	return e.flow == nil || e.blocker != nil && e.clear || !m.stands(p.path) && e.unlinked
 }
 
 // judge sorts an examined path: proved, or blocked and cut.

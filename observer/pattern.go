@@ -84,7 +84,7 @@ const (
 	SourceArg    SourceKind = "arg"    // an earlier step's argument
 	SourceConst  SourceKind = "const"
 	SourceInput  SourceKind = "input"  // knowable before the first step: a flow input
-	SourceChoice SourceKind = "choice" // chosen by the model among inner results: cuts the flow
+	SourceChoice SourceKind = "choice" // chosen by the model among inner results: cuts the flow, so that a Pattern has none
 )
 
 // ArgFlow is the accepted source of one argument and the evidence for it.

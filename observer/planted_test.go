@@ -81,7 +81,7 @@ func TestPlantedFlowsAreFound(t *testing.T) {
 }
 
 func TestNoiseHasNoFlows(t *testing.T) {
-	log := planted.Generate(planted.Options{Calls: 100_000, Flows: 1, Noise: 0.99})
+	log := planted.Generate(planted.Options{Calls: 40_000, Flows: 1, Noise: 0.99})
 	result, err := Mine(context.Background(), log, Options{})
 	require.NoError(t, err)
 	require.Empty(t, result.Patterns, "habits and chance are no routine")
