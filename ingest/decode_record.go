@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -35,9 +34,8 @@ const (
 	fRecordID
 	fMetadata
 	fNormalised
-	commonFields // the fields below belong to one kind; on another kind they are metadata
-
-	fTool = iota - 1
+	// The fields from here on belong to one kind; on another kind they are metadata.
+	fTool
 	fCallID
 	fArgs
 	fResult
@@ -56,72 +54,15 @@ const (
 )
 
 // fieldOf knows the record's members and the accepted aliases.
-func fieldOf(key []byte) (field, bool) {
-	switch string(key) {
-	case "event":
-		return fEvent, true
-	case "session_id":
-		return fSession, true
-	case "seq":
-		return fSeq, true
-	case "turn", "turn_id":
-		return fTurn, true
-	case "start", "timestamp":
-		return fStart, true
-	case "duration_ms", "latency_ms":
-		return fDuration, true
-	case "agent":
-		return fAgent, true
-	case "run_id":
-		return fRun, true
-	case "trace_id":
-		return fTrace, true
-	case "span_id":
-		return fSpan, true
-	case "parent_span_id":
-		return fParent, true
-	case "source":
-		return fSource, true
-	case "origin_kind":
-		return fOriginKind, true
-	case "record_id":
-		return fRecordID, true
-	case "metadata":
-		return fMetadata, true
-	case "normalised":
-		return fNormalised, true
-	case "tool", "tool_name":
-		return fTool, true
-	case "call_id":
-		return fCallID, true
-	case "args", "inputs":
-		return fArgs, true
-	case "result", "outputs":
-		return fResult, true
-	case "status", "result_status":
-		return fStatus, true
-	case "error":
-		return fError, true
-	case "truncated":
-		return fTruncated, true
-	case "context":
-		return fContext, true
-	case "model":
-		return fModel, true
-	case "count":
-		return fCount, true
-	case "input_tokens":
-		return fInput, true
-	case "output_tokens":
-		return fOutput, true
-	case "cached_tokens":
-		return fCached, true
-	case "cost_usd":
-		return fCost, true
-	case "text":
-		return fText, true
-	}
-	return 0, false
+var fieldOf = map[string]field{
+	"event": fEvent, "session_id": fSession, "seq": fSeq, "turn": fTurn, "turn_id": fTurn, "start": fStart,
+	"timestamp": fStart, "duration_ms": fDuration, "latency_ms": fDuration, "agent": fAgent, "run_id": fRun,
+	"trace_id": fTrace, "span_id": fSpan, "parent_span_id": fParent, "source": fSource,
+	"origin_kind": fOriginKind, "record_id": fRecordID, "metadata": fMetadata, "normalised": fNormalised,
+	"tool": fTool, "tool_name": fTool, "call_id": fCallID, "args": fArgs, "inputs": fArgs, "result": fResult,
+	"outputs": fResult, "status": fStatus, "result_status": fStatus, "error": fError, "truncated": fTruncated,
+	"context": fContext, "model": fModel, "count": fCount, "input_tokens": fInput, "output_tokens": fOutput,
+	"cached_tokens": fCached, "cost_usd": fCost, "text": fText,
 }
 
 // member is a key as it came, with its raw value.
@@ -182,7 +123,7 @@ func (p *recordParser) members() error {
 		if err != nil {
 			return err
 		}
-		if f, ok := fieldOf(key); ok {
+		if f, ok := fieldOf[string(key)]; ok {
 			p.known[f] = member{key, raw}
 		} else {
 			p.unknown = append(p.unknown, member{key, raw})
@@ -376,7 +317,7 @@ func usedFields(k Kind) (from, to field) {
 func (p *recordParser) metadata() json.RawMessage {
 	from, to := usedFields(p.event.Kind)
 	rest := p.unknown
-	for f := field(commonFields); f < numFields; f++ {
+	for f := fTool; f < numFields; f++ {
 		if m := p.known[f]; m.key != nil && (f < from || f > to) {
 			rest = append(rest, m)
 		}
@@ -428,103 +369,4 @@ func (p *recordParser) fail(f field, msg string) {
 		}
 		p.err = &RecordError{Code: flows.CodeInvalid, Pointer: "/" + key, Message: msg}
 	}
-}
-
-// str reads a text member; absent and null are "".
-func (p *recordParser) str(f field, limit int) string {
-	raw := p.known[f].raw
-	switch rawjson.Kind(raw) {
-	case 0, 'n':
-		return ""
-	case '"':
-		text := rawjson.Text(raw)
-		if len(text) > limit {
-			p.fail(f, fmt.Sprintf("at most %d bytes", limit))
-		}
-		return text
-	}
-	p.fail(f, "must be a string")
-	return ""
-}
-
-// id is str that takes numbers as text.
-func (p *recordParser) id(f field, limit int) string {
-	if raw := p.known[f].raw; rawjson.Kind(raw) == '0' && len(raw) <= limit {
-		return string(raw)
-	}
-	return p.str(f, limit)
-}
-
-func (p *recordParser) int(f field, low, high int64) (int64, bool) {
-	raw := p.known[f].raw
-	if k := rawjson.Kind(raw); k == 0 || k == 'n' {
-		return 0, false
-	}
-	n, err := strconv.ParseInt(string(raw), 10, 64)
-	if err != nil || n < low || n > high {
-		p.fail(f, fmt.Sprintf("must be an integer from %d to %d", low, high))
-		return 0, false
-	}
-	return n, true
-}
-
-func (p *recordParser) float(f field) (float64, bool) {
-	raw := p.known[f].raw
-	if k := rawjson.Kind(raw); k == 0 || k == 'n' {
-		return 0, false
-	}
-	n, err := strconv.ParseFloat(string(raw), 64)
-	if err != nil {
-		p.fail(f, "must be a number")
-		return 0, false
-	}
-	return n, true
-}
-
-func (p *recordParser) bool(f field) bool {
-	switch rawjson.Kind(p.known[f].raw) {
-	case 't':
-		return true
-	case 0, 'n', 'f':
-		return false
-	}
-	p.fail(f, "must be true or false")
-	return false
-}
-
-// timeLayouts: RFC 3339, and the forms without a zone, read as UTC, that people's logs have.
-var timeLayouts = []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999999", "2006-01-02 15:04:05.999999999Z07:00", "2006-01-02 15:04:05.999999999"}
-
-// time reads a time as text, or as seconds since 1970.
-func (p *recordParser) time(f field) time.Time {
-	raw := p.known[f].raw
-	switch rawjson.Kind(raw) {
-	case 0, 'n':
-		return time.Time{}
-	case '0':
-		if sec, ok := p.float(f); ok && sec >= 0 && sec < 9e9 {
-			return time.Unix(0, 0).Add(time.Duration(sec * 1e9)).UTC()
-		}
-	case '"':
-		text := rawjson.Text(raw)
-		for _, layout := range timeLayouts {
-			if t, err := time.Parse(layout, text); err == nil && storableTime(t) {
-				return t.UTC()
-			}
-		}
-	}
-	p.fail(f, `must be a time such as "2026-11-30T09:00:00.123Z"`)
-	return time.Time{}
-}
-
-// storableTime: the stores keep nanoseconds since 1970 in 64 bits.
-func storableTime(t time.Time) bool { return t.Year() >= 1970 && t.Year() < 2262 }
-
-// cutText cuts text to at most limit bytes, at a character, and says so at its end.
-func cutText(text string, limit int) string {
-	const mark = " [cut]"
-	if len(text) <= limit {
-		return text
-	}
-	return strings.ToValidUTF8(text[:max(0, limit-len(mark))], "") + mark
 }
