@@ -20,9 +20,10 @@ type SessionSource interface {
 
 // Options of a pass. Zero fields take the default in parentheses.
 type Options struct {
-	MaxDepth  int      // tools of a schema chain (3)
-	MaxChains int      // candidates from schema chains (10; negative: none)
-	Values    Overlaps // recorded values that make schema edges plausible; nil leaves them out
+	MaxDepth  int       // tools of a schema chain (3)
+	MaxChains int       // candidates from schema chains (10; negative: none)
+	Values    Overlaps  // recorded values that make schema edges plausible; nil leaves them out
+	Price     PriceFunc // cost of model calls whose cost was not recorded; nil leaves it unknown
 	// Dropped is told of each pattern that makes no candidate, and why; nil is none.
 	Dropped func(tools []string, reason string)
 }
@@ -48,7 +49,7 @@ func Propose(ctx context.Context, mined *observer.Result, catalogue Catalogue, s
 	opts = opts.withDefaults()
 	tools := newLookup(catalogue)
 	window := Window{From: mined.From, To: mined.To, Sessions: mined.Sessions, Calls: mined.Calls}
-	facts, err := readExamples(ctx, mined.Patterns, sessions)
+	facts, err := readExamples(ctx, mined.Patterns, sessions, opts.Price)
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +67,7 @@ type exampleFacts struct {
 }
 
 // readExamples reads each example session once.
-func readExamples(ctx context.Context, patterns []observer.Pattern, sessions SessionSource) ([]exampleFacts, error) {
+func readExamples(ctx context.Context, patterns []observer.Pattern, sessions SessionSource, price PriceFunc) ([]exampleFacts, error) {
 	type use struct {
 		pattern int
 		at      observer.Occurrence
@@ -87,15 +88,15 @@ func readExamples(ctx context.Context, patterns []observer.Pattern, sessions Ses
 			if u.at.RunIndex < 0 || u.at.RunIndex >= len(s.Runs) {
 				continue
 			}
-			facts[u.pattern].add(&s.Runs[u.at.RunIndex], u.at.Calls)
+			facts[u.pattern].add(&s.Runs[u.at.RunIndex], u.at.Calls, price)
 		}
 		return nil
 	})
 	return facts, err
 }
 
-func (f *exampleFacts) add(run *ingest.AgentRun, calls []int) {
-	m, ok := measureOccurrence(run, calls)
+func (f *exampleFacts) add(run *ingest.AgentRun, calls []int, price PriceFunc) {
+	m, ok := measureOccurrence(run, calls, price)
 	if !ok {
 		return
 	}

@@ -300,11 +300,26 @@ func TestCallsOfOneTurnSaveNothing(t *testing.T) {
 	require.Len(t, dropped, 1)
 	assert.Contains(t, dropped[0], "one model call")
 
-	none, ok := measureOccurrence(&session("a", []string{`1`, `2`}, []int32{2, 2}).Runs[0], []int{0, 1})
+	none, ok := measureOccurrence(&session("a", []string{`1`, `2`}, []int32{2, 2}).Runs[0], []int{0, 1}, nil)
 	assert.True(t, ok)
 	assert.Equal(t, measure{removed: 0, tokens: unknown, cost: unknown, latencyMS: unknown}, none, "no figures recorded, so none is known")
-	zero, _ := measureOccurrence(&session("a", []string{`1`, `2`}, []int32{2, 2}, llm(2, 1, 5, 5, 0.1, time.Second)).Runs[0], []int{0, 1})
+	zero, _ := measureOccurrence(&session("a", []string{`1`, `2`}, []int32{2, 2}, llm(2, 1, 5, 5, 0.1, time.Second)).Runs[0], []int{0, 1}, nil)
 	assert.Equal(t, measure{}, zero)
+}
+
+// A cost that was not recorded comes from the tokens, without the cached ones; a recorded one wins.
+func TestCostFromTokens(t *testing.T) {
+	price := func(model string) (Price, bool) { return Price{Input: 2, Output: 10, AsOf: "2026-05-01"}, model == "m" }
+	step := ingest.LLMStep{LLMCall: ingest.LLMCall{Model: "m", Count: 1, InputTokens: 1000, OutputTokens: 50, CachedTokens: 400}}
+	f := stepFigures(&step, price)
+	assert.InDelta(t, (600*2+50*10)/1e6, f.cost, 1e-12)
+	assert.Equal(t, "2026-05-01", f.pricedAt)
+	step.CachedTokens = -1 // unknown: all of the input is priced
+	assert.InDelta(t, (1000*2+50*10)/1e6, stepFigures(&step, price).cost, 1e-12)
+	step.HasCost, step.CostUSD = true, 0.5
+	assert.Equal(t, figures{tokens: 1050, cost: 0.5, latency: unknown}, stepFigures(&step, price))
+	step.HasCost, step.Model = false, "unheard of"
+	assert.Equal(t, unknown, stepFigures(&step, price).cost)
 }
 
 // What the results were decides where they lie, whatever the tool is called.

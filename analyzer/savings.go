@@ -16,14 +16,24 @@ type measure struct {
 	tokens    float64
 	cost      float64
 	latencyMS float64
-	averaged  bool // some figure is a total of the run divided by its model calls
+	averaged  bool   // some figure is a total of the run divided by its model calls
+	pricedAt  string // date of the price table where a cost was computed from tokens
 }
+
+// Price is what a model costs in USD per million tokens, and the date of that price.
+type Price struct {
+	Input, Output float64
+	AsOf          string
+}
+
+// PriceFunc looks a model up by the name that its calls report.
+type PriceFunc func(model string) (Price, bool)
 
 const unknown = -1.0
 
 // measureOccurrence sums the model calls that issued the occurrence's turns, except the first: that one decides to
 // start, with a flow or without.
-func measureOccurrence(run *ingest.AgentRun, calls []int) (measure, bool) {
+func measureOccurrence(run *ingest.AgentRun, calls []int, price PriceFunc) (measure, bool) {
 	var turns []int32
 	for _, c := range calls {
 		if c < 0 || c >= len(run.Calls) {
@@ -44,14 +54,15 @@ func measureOccurrence(run *ingest.AgentRun, calls []int) (measure, bool) {
 	m := measure{removed: len(turns) - 1}
 	if m.removed == 0 {
 		// Nothing is saved, which is a figure only where figures are recorded at all.
-		m.tokens, m.cost, m.latencyMS, _ = turnFigures(run, turns[0])
-		m.tokens, m.cost, m.latencyMS = min(m.tokens, 0), min(m.cost, 0), min(m.latencyMS, 0)
+		f := turnFigures(run, turns[0], price)
+		m.tokens, m.cost, m.latencyMS = min(f.tokens, 0), min(f.cost, 0), min(f.latency, 0)
 		return m, true
 	}
 	for _, turn := range turns[1:] {
-		tokens, cost, latency, averaged := turnFigures(run, turn)
-		m.tokens, m.cost, m.latencyMS = sum(m.tokens, tokens), sum(m.cost, cost), sum(m.latencyMS, latency)
-		m.averaged = m.averaged || averaged
+		f := turnFigures(run, turn, price)
+		m.tokens, m.cost, m.latencyMS = sum(m.tokens, f.tokens), sum(m.cost, f.cost), sum(m.latencyMS, f.latency)
+		m.averaged = m.averaged || f.averaged
+		m.pricedAt = max(m.pricedAt, f.pricedAt)
 	}
 	return m, true
 }
@@ -64,34 +75,43 @@ func sum(a, b float64) float64 {
 	return a + b
 }
 
+// figures of model calls; a negative one is unknown.
+type figures struct {
+	tokens, cost, latency float64
+	averaged              bool
+	pricedAt              string
+}
+
 // turnFigures is what the model calls of one turn used; where the run only has totals, an equal share of them.
-func turnFigures(run *ingest.AgentRun, turn int32) (tokens, cost, latency float64, averaged bool) {
-	tokens, cost, latency = unknown, unknown, unknown
+func turnFigures(run *ingest.AgentRun, turn int32, price PriceFunc) figures {
+	out := figures{tokens: unknown, cost: unknown, latency: unknown}
 	for i := range run.LLM {
 		step := &run.LLM[i]
 		if step.Turn != turn {
 			continue
 		}
-		t, c, l := stepFigures(step)
-		tokens, cost, latency = addKnown(tokens, t), addKnown(cost, c), addKnown(latency, l)
+		f := stepFigures(step, price)
+		out.tokens, out.cost, out.latency = addKnown(out.tokens, f.tokens), addKnown(out.cost, f.cost), addKnown(out.latency, f.latency)
+		out.pricedAt = max(out.pricedAt, f.pricedAt)
 	}
 	for i := range run.LLM {
 		step := &run.LLM[i]
 		if step.Turn != -1 || step.Count < 1 {
 			continue
 		}
-		t, c, l := stepFigures(step)
+		f := stepFigures(step, price)
 		n := float64(step.Count)
-		for _, f := range []struct {
+		for _, share := range []struct {
 			figure *float64
 			total  float64
-		}{{&tokens, t}, {&cost, c}, {&latency, l}} {
-			if *f.figure < 0 && f.total >= 0 {
-				*f.figure, averaged = f.total/n, true
+		}{{&out.tokens, f.tokens}, {&out.cost, f.cost}, {&out.latency, f.latency}} {
+			if *share.figure < 0 && share.total >= 0 {
+				*share.figure, out.averaged = share.total/n, true
 			}
 		}
+		out.pricedAt = max(out.pricedAt, f.pricedAt)
 	}
-	return tokens, cost, latency, averaged
+	return out
 }
 
 // addKnown adds b to a when it is known.
@@ -105,18 +125,25 @@ func addKnown(a, b float64) float64 {
 	return a + b
 }
 
-func stepFigures(step *ingest.LLMStep) (tokens, cost, latencyMS float64) {
-	tokens, cost, latencyMS = unknown, unknown, unknown
+// stepFigures reads one record of model calls. A cost that was not recorded is computed from the tokens where the
+// model has a price; cached input has none in the tables and is left out, so that savings are rather understated.
+func stepFigures(step *ingest.LLMStep, price PriceFunc) figures {
+	f := figures{tokens: unknown, cost: unknown, latency: unknown}
 	if step.InputTokens >= 0 && step.OutputTokens >= 0 {
-		tokens = float64(step.InputTokens + step.OutputTokens)
+		f.tokens = float64(step.InputTokens + step.OutputTokens)
 	}
 	if step.HasCost {
-		cost = step.CostUSD
+		f.cost = step.CostUSD
+	} else if f.tokens >= 0 && price != nil {
+		if p, ok := price(step.Model); ok {
+			fresh := step.InputTokens - max(0, step.CachedTokens)
+			f.cost, f.pricedAt = (float64(max(0, fresh))*p.Input+float64(step.OutputTokens)*p.Output)/1e6, p.AsOf
+		}
 	}
 	if step.Duration > 0 {
-		latencyMS = float64(step.Duration) / float64(time.Millisecond)
+		f.latency = float64(step.Duration) / float64(time.Millisecond)
 	}
-	return tokens, cost, latencyMS
+	return f
 }
 
 // interval is the mean of the known figures with its normal 95 % interval: mean +- 1.96 s/sqrt(n), never below 0.
@@ -151,26 +178,29 @@ func interval(values []float64) Interval {
 func savings(p *observer.Pattern, window Window, measured []measure) Savings {
 	s := Savings{Occurrences: p.Occurrences}
 	var calls, tokens, cost, latency []float64
-	averaged := false
+	averaged, pricedAt := false, ""
 	for _, m := range measured {
 		calls, tokens, cost, latency = append(calls, float64(m.removed)), append(tokens, m.tokens), append(cost, m.cost), append(latency, m.latencyMS)
-		averaged = averaged || m.averaged
+		averaged, pricedAt = averaged || m.averaged, max(pricedAt, m.pricedAt)
 	}
 	s.LLMCallsPerRun, s.TokensPerRun, s.CostUSDPerRun, s.LatencyMSPerRun = interval(calls), interval(tokens), interval(cost), interval(latency)
 	if weeks := window.To.Sub(window.From).Hours() / (7 * 24); !window.From.IsZero() && !window.To.IsZero() && weeks > 0 {
 		s.PerWeek = float64(p.Occurrences) / weeks
 	}
-	s.Basis = basis(s, len(measured), averaged)
+	s.Basis = basis(s, len(measured), averaged, pricedAt)
 	return s
 }
 
-func basis(s Savings, measured int, averaged bool) string {
+func basis(s Savings, measured int, averaged bool, pricedAt string) string {
 	if measured == 0 {
 		return "no recorded occurrence could be read, so nothing is measured"
 	}
 	text := fmt.Sprintf("mean over %d of %d recorded occurrences of the model calls between the first and the last step", measured, s.Occurrences)
 	if averaged {
 		text += "; some figures are totals of a run divided by its model calls"
+	}
+	if pricedAt != "" {
+		text += "; cost from tokens at the prices of " + pricedAt + ", cached input left out"
 	}
 	var missing, partly []string
 	for _, f := range []struct {

@@ -11,6 +11,7 @@ import (
 	"pave/api/gen"
 	"pave/cmd/pave/internal/output"
 	"pave/flows"
+	"pave/governance/loop"
 	"pave/ingest"
 	"pave/ingest/transcript"
 	"pave/observer"
@@ -84,7 +85,7 @@ func (c *analyzeCmd) analyse(ctx context.Context, events []ingest.Event) (*analy
 	if err != nil {
 		return nil, fmt.Errorf("mine: %w", err)
 	}
-	candidates, err := analyzer.Propose(ctx, mined, analyzer.NewCatalogue(nil, inferrer.Tools()), source, analyzer.Options{Values: inferrer})
+	candidates, err := analyzer.Propose(ctx, mined, analyzer.NewCatalogue(nil, inferrer.Tools()), source, analyzer.Options{Values: inferrer, Price: loop.Price})
 	if err != nil {
 		return nil, fmt.Errorf("analyse: %w", err)
 	}

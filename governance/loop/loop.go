@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"pave/analyzer"
+	"pave/executor"
 	"pave/flows"
 	"pave/governance"
 	"pave/ingest"
@@ -215,6 +216,7 @@ func (l *Loop) work(ctx context.Context, actor governance.Actor, run *governance
 	}
 	candidates, err := analyzer.Propose(ctx, mined, analyzer.NewCatalogue(declared, inferred), src, analyzer.Options{
 		Values: inferrer,
+		Price:  Price,
 		Dropped: func(tools []string, reason string) {
 			run.Dropped = append(run.Dropped, governance.DroppedPattern{Tools: tools, Reason: reason})
 		},
@@ -241,4 +243,12 @@ func unavailable(err error) error {
 		return &flows.Error{Code: flows.CodeUnavailable, Message: "the event store does not answer now; mine again later", Err: err}
 	}
 	return err
+}
+
+var prices = executor.DefaultPrices()
+
+// Price is what a model costs by the default table; a cost that was recorded wins over it.
+func Price(model string) (analyzer.Price, bool) {
+	p, ok := executor.PriceOfModel(prices, model)
+	return analyzer.Price{Input: p.InputPerMTok, Output: p.OutputPerMTok, AsOf: p.AsOf}, ok
 }

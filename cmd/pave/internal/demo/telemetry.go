@@ -58,7 +58,7 @@ type conversation struct {
 	prompt  int // tokens of the context so far
 }
 
-const model = "gpt-4.1"
+const model = "gpt-4o"
 
 func (t *telemetry) start(session string, at time.Time) *conversation {
 	c := &conversation{t: t, session: session, now: at, prompt: 850}
