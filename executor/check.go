@@ -3,6 +3,7 @@ package executor
 import (
 	"encoding/json"
 	"slices"
+	"strconv"
 
 	"pave/flows"
 	"pave/flows/schema"
@@ -22,7 +23,7 @@ func (c *compiler) checkStep(sp *stepPlan) {
 	}
 	missingFallback := sp.onError == onErrorFallback && sp.fallback == nil
 	if missingFallback {
-		c.report(SeverityError, IssueMissingFallbackTool, sp.index, sp.fallbackName, "", stepPointer(sp.index, "on_error"),
+		c.report(SeverityError, IssueMissingFallbackTool, sp.at, sp.fallbackName, "", stepPointer(sp.at, "on_error"),
 			"fallback tool '%s' is not registered", sp.fallbackName)
 	}
 	c.checkInputs(sp)
@@ -31,23 +32,51 @@ func (c *compiler) checkStep(sp *stepPlan) {
 		c.checkFallbackOutputs(sp)
 	}
 	keys, rest := c.contributions(sp)
+	c.checkSiblings(sp, keys)
 	if c.flow.OnContextCollision != flows.CollisionOverwrite {
 		for _, k := range keys {
 			if _, exists := c.known.keys[k.key]; exists {
-				c.report(SeverityWarning, IssueContextCollision, sp.index, sp.name, k.key, k.pointer,
+				c.report(SeverityWarning, IssueContextCollision, sp.at, sp.name, k.key, k.pointer,
 					"context key '%s' exists already; rename it with output_mapping or output_as", k.key)
 			}
 		}
 	}
-	c.known.add(keys, rest)
+	c.known = c.view.after(sp, keys, rest)
+	c.checkBranches(sp)
+}
+
+// checkSiblings reports keys that a step of the same level writes too: such a run always fails.
+func (c *compiler) checkSiblings(sp *stepPlan, keys []contributed) {
+	for _, k := range keys {
+		if other := c.view.sibling(sp, k.key); other != nil {
+			c.report(SeverityError, IssueSiblingCollision, sp.at, sp.name, k.key, k.pointer,
+				"step '%s' of the same level writes '%s' too; rename one with output_mapping or output_as, or let one depend on the other", other.step.StepID, k.key)
+		}
+	}
+}
+
+// checkBranches reports names that a branch's predicate cannot find in the context with the step's own outputs and
+// those of the siblings before it.
+func (c *compiler) checkBranches(sp *stepPlan) {
+	for i := range sp.branches {
+		if sp.branches[i].when == nil {
+			continue
+		}
+		at := stepPointer(sp.at, "branches", strconv.Itoa(i), "predicate")
+		for _, name := range sp.branches[i].when.Names() {
+			if _, found := c.known.key(name); !found && !c.view.written(sp, name) {
+				c.missing(sp.at, sp.name, name, name, at, nil, true)
+			}
+		}
+	}
 }
 
 func (c *compiler) stepError(sp *stepPlan, issue, field string, at []string, format string, args ...any) {
-	c.report(SeverityError, issue, sp.index, sp.name, field, stepPointer(sp.index, at...), format, args...)
+	c.report(SeverityError, issue, sp.at, sp.name, field, stepPointer(sp.at, at...), format, args...)
 }
 
 func (c *compiler) stepWarning(sp *stepPlan, issue, field string, at []string, format string, args ...any) {
-	c.report(SeverityWarning, issue, sp.index, sp.name, field, stepPointer(sp.index, at...), format, args...)
+	c.report(SeverityWarning, issue, sp.at, sp.name, field, stepPointer(sp.at, at...), format, args...)
 }
 
 // checkGuard reports names that the guard cannot find.
@@ -57,7 +86,7 @@ func (c *compiler) checkGuard(sp *stepPlan) {
 	}
 	for _, name := range sp.guard.Names() {
 		if o, found := c.known.key(name); !found {
-			c.missing(sp.index, sp.name, name, name, stepPointer(sp.index, "guard"), nil, true)
+			c.missing(sp.at, sp.name, name, name, stepPointer(sp.at, "guard"), nil, true)
 		} else if !o.certain {
 			c.stepWarning(sp, IssueUnprovenValue, name, []string{"guard"}, "'%s' may be absent when the guard is checked", name)
 		}
@@ -78,7 +107,7 @@ func (c *compiler) checkInputs(sp *stepPlan) {
 		if !declared {
 			c.stepError(sp, IssueUnknownTargetKey, entry.Target, at, "tool '%s' has no input '%s'", sp.name, entry.Target)
 		}
-		c.checkSource(sp.index, sp.name, entry.Value, entry.Target, stepPointer(sp.index, at...), target, IssueTypeMismatch)
+		c.checkSource(sp.at, sp.name, entry.Value, entry.Target, stepPointer(sp.at, at...), target, IssueTypeMismatch)
 		if entry.Value.Kind == flows.MapOptional && target != nil && target.Required {
 			c.stepWarning(sp, IssueUnprovenValue, entry.Target, at, "input '%s' is required by tool '%s' but left out when its source is absent", entry.Target, sp.name)
 		}
@@ -97,18 +126,18 @@ func (c *compiler) checkInputs(sp *stepPlan) {
 
 // checkWholeContext checks a step that gets the whole context as its input.
 func (c *compiler) checkWholeContext(sp *stepPlan, tp *toolPlan, missingIssue, typeIssue string) {
-	at := stepPointer(sp.index, "input_mapping")
+	at := stepPointer(sp.at, "input_mapping")
 	incomplete := false
 	for _, f := range fields(tp.in) {
 		if _, found := c.known.key(f.Name); found || !f.Required {
 			continue
 		}
 		if !c.known.declared {
-			c.missing(sp.index, tp.tool.Name, f.Name, f.Name, at, &f, true)
+			c.missing(sp.at, tp.tool.Name, f.Name, f.Name, at, &f, true)
 			continue
 		}
 		incomplete = true
-		c.report(SeverityError, missingIssue, sp.index, tp.tool.Name, f.Name, at, "tool '%s' requires input '%s', which the context does not hold", tp.tool.Name, f.Name)
+		c.report(SeverityError, missingIssue, sp.at, tp.tool.Name, f.Name, at, "tool '%s' requires input '%s', which the context does not hold", tp.tool.Name, f.Name)
 	}
 	if incomplete {
 		return // a whole context that lacks inputs was not meant for this tool; its types say nothing
@@ -119,16 +148,16 @@ func (c *compiler) checkWholeContext(sp *stepPlan, tp *toolPlan, missingIssue, t
 			continue
 		}
 		if !o.certain && f.Required {
-			c.report(SeverityWarning, IssueUnprovenValue, sp.index, tp.tool.Name, f.Name, at, "context key '%s', which tool '%s' requires, may be absent", f.Name, tp.tool.Name)
+			c.report(SeverityWarning, IssueUnprovenValue, sp.at, tp.tool.Name, f.Name, at, "context key '%s', which tool '%s' requires, may be absent", f.Name, tp.tool.Name)
 		}
-		c.checkType(sp.index, tp.tool.Name, f.Name, f.Name, at, o.schema, f.Schema, typeIssue)
+		c.checkType(sp.at, tp.tool.Name, f.Name, f.Name, at, o.schema, f.Schema, typeIssue)
 	}
 	if tp.in == nil || !readObject(tp.tool.InputSchema).forbidsExtras() {
 		return
 	}
 	for _, key := range sortedKeys(c.known.keys) {
 		if _, declared := tp.in.Field(key); !declared {
-			c.report(SeverityError, IssueUnknownTargetKey, sp.index, tp.tool.Name, key, at, "tool '%s' gets the whole context but refuses key '%s'; map its inputs", tp.tool.Name, key)
+			c.report(SeverityError, IssueUnknownTargetKey, sp.at, tp.tool.Name, key, at, "tool '%s' gets the whole context but refuses key '%s'; map its inputs", tp.tool.Name, key)
 		}
 	}
 }
@@ -194,6 +223,7 @@ func (c *compiler) missing(step int, tool, source, key, pointer string, field *s
 		o.schema = field.Schema
 	}
 	c.known.keys[key] = o
+	c.view.input.keys[key] = o
 }
 
 // checkFallbackInputs repeats the input checks against the fallback's schema. What is missing from the context has
@@ -205,10 +235,10 @@ func (c *compiler) checkFallbackInputs(sp *stepPlan) {
 		return
 	}
 	for _, entry := range entries {
-		pointer := stepPointer(sp.index, "input_mapping", entry.Target)
+		pointer := stepPointer(sp.at, "input_mapping", entry.Target)
 		target, declared := fieldOf(fallback.in, entry.Target)
 		if !declared {
-			c.report(SeverityError, IssueFallbackUnknownTarget, sp.index, sp.fallbackName, entry.Target, pointer,
+			c.report(SeverityError, IssueFallbackUnknownTarget, sp.at, sp.fallbackName, entry.Target, pointer,
 				"fallback tool '%s' has no input '%s'", sp.fallbackName, entry.Target)
 			continue
 		}
@@ -220,14 +250,14 @@ func (c *compiler) checkFallbackInputs(sp *stepPlan) {
 			v = *v.Inner
 		}
 		if v.Kind == flows.MapLiteral || v.Kind == flows.MapConst {
-			c.checkSource(sp.index, sp.fallbackName, v, entry.Target, pointer, target, IssueFallbackTypeMismatch)
+			c.checkSource(sp.at, sp.fallbackName, v, entry.Target, pointer, target, IssueFallbackTypeMismatch)
 		} else if s, state := c.known.source(v); state != sourceMissing {
-			c.checkType(sp.index, sp.fallbackName, v.Ref, entry.Target, pointer, s, target.Schema, IssueFallbackTypeMismatch)
+			c.checkType(sp.at, sp.fallbackName, v.Ref, entry.Target, pointer, s, target.Schema, IssueFallbackTypeMismatch)
 		}
 	}
 	for _, f := range fields(fallback.in) {
 		if f.Required && !mapsTo(entries, f.Name) {
-			c.report(SeverityError, IssueFallbackMissingRequired, sp.index, sp.fallbackName, f.Name, stepPointer(sp.index, "on_error"),
+			c.report(SeverityError, IssueFallbackMissingRequired, sp.at, sp.fallbackName, f.Name, stepPointer(sp.at, "on_error"),
 				"fallback tool '%s' requires input '%s', which the step does not map", sp.fallbackName, f.Name)
 		}
 	}
@@ -239,10 +269,10 @@ func (c *compiler) checkFallbackOutputs(sp *stepPlan) {
 	if primary == nil || fallback == nil {
 		return
 	}
-	at := stepPointer(sp.index, "on_error")
+	at := stepPointer(sp.at, "on_error")
 	for _, entry := range sp.step.OutputMapping {
 		if s, _ := fallback.At(value.Pointer{entry.OutputKey}); s == nil {
-			c.report(SeverityError, IssueFallbackOutputMissing, sp.index, sp.fallbackName, entry.OutputKey, at,
+			c.report(SeverityError, IssueFallbackOutputMissing, sp.at, sp.fallbackName, entry.OutputKey, at,
 				"output_mapping needs '%s', which fallback tool '%s' does not produce", entry.OutputKey, sp.fallbackName)
 		}
 	}
@@ -250,13 +280,13 @@ func (c *compiler) checkFallbackOutputs(sp *stepPlan) {
 		other, ok := fallback.Field(f.Name)
 		if !ok {
 			if sp.step.OutputMapping == nil {
-				c.report(SeverityWarning, IssueFallbackOutputShape, sp.index, sp.fallbackName, f.Name, at,
+				c.report(SeverityWarning, IssueFallbackOutputShape, sp.at, sp.fallbackName, f.Name, at,
 					"fallback tool '%s' does not produce '%s'", sp.fallbackName, f.Name)
 			}
 			continue
 		}
 		if ok, reason := fits(other.Schema, f.Schema); !ok {
-			c.report(SeverityWarning, IssueFallbackOutputType, sp.index, sp.fallbackName, f.Name, at,
+			c.report(SeverityWarning, IssueFallbackOutputType, sp.at, sp.fallbackName, f.Name, at,
 				"'%s' of fallback tool '%s' has another type: %s", f.Name, sp.fallbackName, reason)
 		}
 	}
@@ -268,19 +298,19 @@ func (c *compiler) contributions(sp *stepPlan) (keys []contributed, rest bool) {
 	certain := sp.onError != onErrorSkip
 	switch {
 	case step.OutputAs != "":
-		return []contributed{{step.OutputAs, origin{out, certain}, stepPointer(sp.index, "output_as")}}, false
+		return []contributed{{step.OutputAs, origin{out, certain}, stepPointer(sp.at, "output_as")}}, false
 	case step.OutputMapping != nil:
 		for _, entry := range step.OutputMapping {
-			pointer := stepPointer(sp.index, "output_mapping", entry.ContextKey)
+			pointer := stepPointer(sp.at, "output_mapping", entry.ContextKey)
 			o := origin{certain: certain}
 			if out != nil {
 				s, proven := out.At(value.Pointer{entry.OutputKey})
 				if s == nil {
-					c.report(SeverityError, IssueUnknownOutputKey, sp.index, sp.name, entry.OutputKey, pointer, "tool '%s' does not produce '%s'", sp.name, entry.OutputKey)
+					c.report(SeverityError, IssueUnknownOutputKey, sp.at, sp.name, entry.OutputKey, pointer, "tool '%s' does not produce '%s'", sp.name, entry.OutputKey)
 					continue
 				}
 				if !proven && !sp.primary.fills(entry.OutputKey) {
-					c.report(SeverityWarning, IssueUnprovenValue, sp.index, sp.name, entry.OutputKey, pointer, "tool '%s' may not produce '%s', which output_mapping needs", sp.name, entry.OutputKey)
+					c.report(SeverityWarning, IssueUnprovenValue, sp.at, sp.name, entry.OutputKey, pointer, "tool '%s' may not produce '%s', which output_mapping needs", sp.name, entry.OutputKey)
 				}
 				o.schema = s
 			}
@@ -291,7 +321,7 @@ func (c *compiler) contributions(sp *stepPlan) (keys []contributed, rest bool) {
 		return nil, true
 	}
 	for _, f := range out.Fields() {
-		keys = append(keys, contributed{f.Name, origin{f.Schema, certain && (f.Required || sp.primary.fills(f.Name))}, stepPointer(sp.index)})
+		keys = append(keys, contributed{f.Name, origin{f.Schema, certain && (f.Required || sp.primary.fills(f.Name))}, stepPointer(sp.at)})
 	}
 	undeclaredKey, _ := out.At(value.Pointer{"\x00"})
 	return keys, undeclaredKey != nil

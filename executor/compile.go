@@ -2,7 +2,9 @@ package executor
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"pave/flows"
@@ -36,10 +38,10 @@ type CompileOptions struct {
 	MaxSteps int       // 0 means DefaultMaxSteps
 }
 
-// Compile makes a flow ready to run and checks everything that can be known without running it: tools, mappings,
-// types, collisions, guards, the flow's output. A flow with errors still has a plan when it can be started at all;
-// what is wrong then fails the run where it matters. The plan is nil when this version cannot run the flow
-// (IssueUnsupported) or a schema is not one.
+// Compile makes a flow ready to run and checks everything that can be known without running it: topology, tools,
+// mappings, types, collisions, guards, branches, the flow's output. A flow with errors still has a plan when it can
+// be started at all; what is wrong then fails the run where it matters. The plan is nil when its steps have no order,
+// a predicate does not parse, or a schema is not one.
 func Compile(flow *flows.Flow, tools ToolSet, opts CompileOptions) (*Plan, []Diagnostic) {
 	c := &compiler{flow: flow, tools: tools, schemas: opts.Schemas, compiled: map[string]*toolPlan{}}
 	c.checkSupported(opts.MaxSteps)
@@ -54,18 +56,90 @@ func Compile(flow *flows.Flow, tools ToolSet, opts CompileOptions) (*Plan, []Dia
 	plan.output = c.flowContract("output_schema", flow.OutputSchema, flow.OutputSchemaRef)
 	plan.context = c.flowContract("context_schema", flow.ContextSchema, flow.ContextSchemaRef)
 	plan.inputRaw = c.inputRaw
-	c.known = newKnown(plan.input, readObject(c.inputRaw))
-	plan.steps = make([]stepPlan, len(flow.Steps))
-	for i := range flow.Steps {
-		plan.steps[i] = c.step(i)
+	c.arrange(plan)
+	c.view = newView(plan, newKnown(plan.input, readObject(c.inputRaw)))
+	for i := range plan.steps {
+		c.known = c.view.before(&plan.steps[i])
 		c.checkStep(&plan.steps[i])
 	}
+	c.known = c.view.end()
 	c.checkFlowOutput(plan)
 	plan.inferred = c.inferredInput()
 	if c.fatal {
 		return nil, c.found
 	}
 	return plan, c.found
+}
+
+// arrange compiles the steps in their order of execution and links them. Steps without an order stay in the order of
+// their declaration, so that the other checks can go on.
+func (c *compiler) arrange(plan *Plan) {
+	levels, err := flows.Levels(c.flow)
+	if err != nil {
+		c.fatal = true
+		c.reportTopology(err)
+		levels = make([][]int, len(c.flow.Steps))
+		for i := range levels {
+			levels[i] = []int{i}
+		}
+	}
+	plan.steps = make([]stepPlan, 0, len(c.flow.Steps))
+	for n, level := range levels {
+		from := len(plan.steps)
+		for _, at := range level {
+			sp := c.step(at)
+			sp.index, sp.level = len(plan.steps), n
+			plan.steps = append(plan.steps, sp)
+		}
+		plan.levels = append(plan.levels, span{from, len(plan.steps)})
+		plan.width = max(plan.width, len(level))
+	}
+	if c.flow.Type == flows.TypeDAGFlow {
+		c.link(plan)
+	}
+}
+
+func (c *compiler) reportTopology(err error) {
+	var te *flows.TopologyError
+	if errors.As(err, &te) {
+		c.report(SeverityError, IssueTopologyError, te.Step, c.flow.Steps[te.Step].Name(), te.Reason, stepPointer(te.Step, te.Field), "%s", te.Detail)
+	}
+}
+
+// link resolves step ids to positions. Ids that nobody has were reported with the topology.
+func (c *compiler) link(plan *Plan) {
+	at := make(map[string]int, len(plan.steps))
+	for i := range plan.steps {
+		at[plan.steps[i].step.StepID] = i
+	}
+	for i := range plan.steps {
+		sp := &plan.steps[i]
+		for _, id := range sp.step.DependsOn {
+			if d, ok := at[id]; ok && !slices.Contains(sp.deps, d) {
+				sp.deps = append(sp.deps, d)
+				plan.steps[d].dependents = append(plan.steps[d].dependents, i)
+			}
+		}
+		if next, ok := at[sp.step.DefaultNext]; ok && sp.step.DefaultNext != "" {
+			sp.next = next
+		}
+		for k, b := range sp.step.Branches {
+			when := c.predicate(sp, b.Predicate, stepPointer(sp.at, "branches", strconv.Itoa(k), "predicate"))
+			sp.branches = append(sp.branches, branch{target: at[b.TargetStepID], when: when})
+			plan.branching = true
+		}
+	}
+}
+
+// predicate parses a condition; one that does not parse keeps the flow from having a plan.
+func (c *compiler) predicate(sp *stepPlan, text, pointer string) *predicate.Predicate {
+	p, err := predicate.Parse(text)
+	if err != nil {
+		c.fatal = true
+		c.report(SeverityError, IssuePredicateError, sp.at, sp.name, "", pointer, "%v", err)
+		return nil
+	}
+	return p
 }
 
 // compiler is the state of one Compile.
@@ -77,6 +151,7 @@ type compiler struct {
 	found    []Diagnostic
 	fatal    bool
 	inputRaw flows.RawSchema
+	view     *view
 	known    *known // what the context holds before the step at hand
 	inputs   []undeclared
 }
@@ -98,10 +173,6 @@ func (c *compiler) checkSupported(maxSteps int) {
 		c.report(SeverityError, IssueUnsupported, step, tool, "", pointer, format, args...)
 	}
 	flow := c.flow
-	if flow.Type != flows.TypeFlow && flow.Type != "" {
-		refuse(len(flow.Steps), flow.Name, "/type", "this version runs linear flows (type %s) only, not type %s", flows.TypeFlow, flow.Type)
-		return
-	}
 	if maxSteps <= 0 {
 		maxSteps = DefaultMaxSteps
 	}
@@ -115,7 +186,7 @@ func (c *compiler) checkSupported(maxSteps int) {
 			field string
 			used  bool
 		}{
-			{"flow_name", s.FlowName != ""}, {"for_each", s.ForEach != nil}, {"branches", len(s.Branches) > 0}, {"depends_on", len(s.DependsOn) > 0}, {"step_type", s.StepType != "" && s.StepType != "tool"},
+			{"flow_name", s.FlowName != ""}, {"for_each", s.ForEach != nil}, {"step_type", s.StepType != "" && s.StepType != "tool"},
 		} {
 			if unsupported.used {
 				refuse(i, s.Name(), stepPointer(i, unsupported.field), "this version does not run steps with %s", unsupported.field)
@@ -178,7 +249,7 @@ func (c *compiler) contract(step int, tool, pointer string, raw flows.RawSchema,
 // step compiles one step. What it cannot find stays nil in the plan and is reported.
 func (c *compiler) step(i int) stepPlan {
 	s := &c.flow.Steps[i]
-	sp := stepPlan{index: i, step: s, name: s.Name(), mapping: mapping{s.InputMapping}}
+	sp := stepPlan{at: i, next: -1, step: s, name: s.Name(), mapping: mapping{s.InputMapping}}
 	sp.primary = c.tool(i, s.ToolName, stepPointer(i, "tool_name"))
 	if sp.onError, sp.fallbackName = parseOnError(s.OnError); sp.onError == onErrorFallback {
 		sp.fallback = c.tool(i, sp.fallbackName, stepPointer(i, "on_error"))
@@ -186,12 +257,7 @@ func (c *compiler) step(i int) stepPlan {
 	sp.inContract, _ = c.contract(i, sp.name, stepPointer(i, "input_contract"), nil, s.InputContract)
 	sp.outContract, _ = c.contract(i, sp.name, stepPointer(i, "output_contract"), nil, s.OutputContract)
 	if s.Guard != "" {
-		guard, err := predicate.Parse(s.Guard)
-		if err != nil {
-			c.fatal = true
-			c.report(SeverityError, IssuePredicateError, i, sp.name, "", stepPointer(i, "guard"), "%v", err)
-		}
-		sp.guard = guard
+		sp.guard = c.predicate(&sp, s.Guard, stepPointer(i, "guard"))
 	}
 	return sp
 }

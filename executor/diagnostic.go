@@ -38,6 +38,8 @@ const (
 	IssueOutputSchemaGap         = "output_schema_gap"
 	IssueOutputTypeMismatch      = "output_type_mismatch"
 	IssuePredicateError          = "predicate_error"
+	IssueTopologyError           = "topology_error" // field_name is the reason
+	IssueSiblingCollision        = "sibling_collision"
 	IssueInvalidSchema           = "invalid_schema"
 	IssueUnknownSchema           = "unknown_schema"
 	IssueTooManySteps            = "too_many_steps"

@@ -31,6 +31,7 @@ const (
 	DefaultMaxContext     = 1 << 20
 	DefaultMaxRunTime     = 10 * time.Minute
 	DefaultMaxAbandoned   = 256
+	DefaultMaxParallel    = 8
 )
 
 // Engine runs plans. It is safe for concurrent use; runs share nothing but the Invoker and the counters.
@@ -81,6 +82,7 @@ func (l Limits) withDefaults() Limits {
 	positive(&l.MaxOutputBytes, DefaultMaxOutputBytes)
 	positive(&l.MaxContext, DefaultMaxContext)
 	positive(&l.MaxAbandoned, DefaultMaxAbandoned)
+	positive(&l.MaxParallelSteps, DefaultMaxParallel)
 	if l.MaxRunTime <= 0 {
 		l.MaxRunTime = DefaultMaxRunTime
 	}
@@ -153,15 +155,23 @@ type Event struct {
 
 // emit hands an event to the run's listener.
 func (r *run) emit(ev Event) {
-	if r.in.OnEvent == nil {
-		return
+	if r.in.OnEvent != nil {
+		r.deliver(r.label(ev))
 	}
+}
+
+// label says which run an event belongs to and when it happened.
+func (r *run) label(ev Event) Event {
+	ev.FlowName, ev.TraceID, ev.Timestamp = r.plan.flow.Name, r.result.TraceID, stamp(r.e.now())
+	return ev
+}
+
+func (r *run) deliver(ev Event) {
 	defer func() {
 		if p := recover(); p != nil {
 			r.e.logger.Error("event listener panicked", logFlow, r.plan.flow.Name, logRun, r.runID, "panic", p)
 		}
 	}()
-	ev.FlowName, ev.TraceID, ev.Timestamp = r.plan.flow.Name, r.result.TraceID, stamp(r.e.now())
 	r.in.OnEvent(ev)
 }
 

@@ -19,33 +19,45 @@ type vars struct {
 
 // merge is the one place that writes the context. It projects a step's outputs (output_as, output_mapping or all
 // of them), applies the collision policy and assigns; on a failure nothing is assigned.
-func (r *run) merge(sp *stepPlan, outputs map[string]any, size int) *failure {
-	step := sp.step
-	projected := outputs
-	switch {
-	case step.OutputAs != "":
-		projected = map[string]any{step.OutputAs: outputs}
-	case step.OutputMapping != nil:
-		projected = make(map[string]any, len(step.OutputMapping))
-		for _, entry := range step.OutputMapping {
-			v, ok := outputs[entry.OutputKey]
-			if !ok {
-				return failOutputMapping(sp, entry.OutputKey, sp.ordered(outputs))
-			}
-			projected[entry.ContextKey] = v
-		}
+func (r *run) merge(v *visit) *failure {
+	projected, f := v.project()
+	if f == nil {
+		f = r.claim(v, projected)
 	}
-	if f := r.checkCollisions(sp, projected); f != nil {
+	if f == nil {
+		f = r.checkCollisions(v.sp, projected)
+	}
+	if f != nil {
 		return f
 	}
-	if r.vars.size += size; r.vars.size > r.e.limits.MaxContext {
-		message := fmt.Sprintf("The context of flow '%s' grew to %d bytes at step %d ('%s'), above the limit of %d.", r.plan.flow.Name, r.vars.size, sp.index, sp.name, r.e.limits.MaxContext)
+	if r.vars.size += v.size; r.vars.size > r.e.limits.MaxContext {
+		message := fmt.Sprintf("The context of flow '%s' grew to %d bytes at step %d ('%s'), above the limit of %d.", r.plan.flow.Name, r.vars.size, v.sp.index, v.sp.name, r.e.limits.MaxContext)
 		return &failure{cw: flows.CWToolOutputSize, message: message, raw: message, class: ClassOther}
 	}
-	for k, v := range projected {
-		r.vars.values[k] = v
+	for k, value := range projected {
+		r.vars.values[k] = value
 	}
 	return nil
+}
+
+// project is what a step's outputs add to the context.
+func (v *visit) project() (map[string]any, *failure) {
+	step := v.sp.step
+	switch {
+	case step.OutputAs != "":
+		return map[string]any{step.OutputAs: v.outputs}, nil
+	case step.OutputMapping == nil:
+		return v.outputs, nil
+	}
+	projected := make(map[string]any, len(step.OutputMapping))
+	for _, entry := range step.OutputMapping {
+		value, ok := v.outputs[entry.OutputKey]
+		if !ok {
+			return nil, failOutputMapping(v.sp, entry.OutputKey, v.sp.ordered(v.outputs))
+		}
+		projected[entry.ContextKey] = value
+	}
+	return projected, nil
 }
 
 // checkCollisions applies the policy to keys that the context already has, equal values included.

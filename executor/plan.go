@@ -17,7 +17,10 @@ import (
 // changes of tools or of the flow's status do not reach it. A Plan is immutable and safe for concurrent use.
 type Plan struct {
 	flow      *flows.Flow
-	steps     []stepPlan
+	steps     []stepPlan // in order of execution
+	levels    []span     // of steps that run side by side; a linear flow has one step in each
+	width     int        // steps of the widest level
+	branching bool       // a step has branches
 	input     contract
 	output    contract
 	context   contract
@@ -73,9 +76,14 @@ const (
 
 const fallbackPrefix = "fallback:"
 
+// span is a range of a plan's steps.
+type span struct{ from, to int }
+
 // stepPlan is one step of a plan.
 type stepPlan struct {
-	index        int
+	index        int // position in order of execution, as records number steps
+	at           int // position in the flow, as diagnostics number steps
+	level        int
 	step         *flows.Step
 	name         string
 	primary      *toolPlan // nil: the tool is not registered
@@ -86,6 +94,16 @@ type stepPlan struct {
 	fallback     *toolPlan // nil: not registered, or none
 	inContract   contract
 	outContract  contract
+	deps         []int // positions in order of execution
+	dependents   []int
+	branches     []branch
+	next         int // default_next, -1: none
+}
+
+// branch is an outgoing edge that is taken when its predicate holds.
+type branch struct {
+	target int // position in order of execution
+	when   *predicate.Predicate
 }
 
 // toolPlan is a tool with its compiled schemas. in and out are nil when the tool declares none: then anything goes

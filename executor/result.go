@@ -199,4 +199,6 @@ type Limits struct {
 	MaxContext     int           // bytes of context (1 MiB), checked by output sizes
 	MaxRunTime     time.Duration // 10 min
 	MaxAbandoned   int           // calls that outlived their deadline and still run (256); past it no new ones start
+	// MaxParallelSteps bounds the steps of one DAG level, and the elements of one for_each, that run at a time (8).
+	MaxParallelSteps int
 }

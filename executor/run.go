@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"time"
 
 	"pave/flows"
 	"pave/flows/schema"
 )
 
-// run is the state of one execution. It lives on one goroutine.
+// run is the state of one execution. It lives on one goroutine; the steps of a level that run side by side write
+// only their visits.
 type run struct {
 	e      *Engine
 	plan   *Plan
@@ -21,8 +21,14 @@ type run struct {
 	runID  string
 	result *RunResult
 	vars   vars
+	visits []visit
+	wide   bool // the level at hand has several steps
+	// produced holds the keys that a wide level has merged, by the step that did.
+	produced map[string]int
+	skipped  []bool // by position: what branches have ruled out; nil in plans without branches
 	// executed counts the records of steps, finished those that succeeded without being skipped.
 	executed, finished int
+	failure            *failure // what ended the run
 }
 
 // Run executes a plan and always returns a result: a flow that fails, is handed back or cancelled says so in it.
@@ -31,6 +37,14 @@ type run struct {
 func (e *Engine) Run(ctx context.Context, plan *Plan, in RunInput) *RunResult {
 	ctx, cancel := context.WithTimeoutCause(ctx, e.limits.MaxRunTime, errRunTime)
 	defer cancel()
+	r := e.newRun(ctx, plan, in)
+	r.start()
+	return r.result
+}
+
+var errRunTime = errors.New("the run's time limit has passed")
+
+func (e *Engine) newRun(ctx context.Context, plan *Plan, in RunInput) *run {
 	r := &run{e: e, plan: plan, in: in, ctx: ctx, runID: in.RunID}
 	if r.runID == "" {
 		r.runID = e.newID()
@@ -39,32 +53,34 @@ func (e *Engine) Run(ctx context.Context, plan *Plan, in RunInput) *RunResult {
 	if traceID == "" {
 		traceID = e.newID()
 	}
-	started := e.now()
 	r.result = &RunResult{
 		TraceSchemaVersion: TraceSchemaVersion,
 		FlowName:           plan.flow.Name,
 		FlowVersion:        plan.flow.Version,
 		ExecutionLog:       make([]StepRecord, 0, len(plan.steps)+1),
 		TraceID:            traceID,
-		StartedAt:          stamp(started),
 		InitialInput:       in.Input,
 		DryRun:             in.DryRun,
 	}
-	r.emit(Event{Kind: EventFlowStart, TotalSteps: len(plan.steps)})
-	if r.begin() && r.steps() {
-		r.finish()
-	}
-	ended := e.now()
-	r.result.EndedAt = stamp(ended)
-	r.result.TotalDurationMS = millis(ended.Sub(started))
-	if e.cost != nil {
-		r.result.CostReport = NewCostReport(*e.cost, r.executed, r.finished, r.result.TotalDurationMS)
-	}
-	r.emit(Event{Kind: EventFlowEnd, Result: r.result})
-	return r.result
+	return r
 }
 
-var errRunTime = errors.New("the run's time limit has passed")
+// start runs the plan from its beginning to its end.
+func (r *run) start() {
+	started := r.e.now()
+	r.result.StartedAt = stamp(started)
+	r.emit(Event{Kind: EventFlowStart, TotalSteps: len(r.plan.steps)})
+	if r.begin() && r.levels() {
+		r.finish()
+	}
+	ended := r.e.now()
+	r.result.EndedAt = stamp(ended)
+	r.result.TotalDurationMS = millis(ended.Sub(started))
+	if r.e.cost != nil {
+		r.result.CostReport = NewCostReport(*r.e.cost, r.executed, r.finished, r.result.TotalDurationMS)
+	}
+	r.emit(Event{Kind: EventFlowEnd, Result: r.result})
+}
 
 // begin checks limits and the input, and sets up the context from the validated, coerced input.
 func (r *run) begin() bool {
@@ -85,42 +101,6 @@ func (r *run) begin() bool {
 	}
 	r.result.InitialInput = input
 	r.vars = vars{values: maps.Clone(input), size: size}
-	return true
-}
-
-// steps runs the steps in declaration order; false when the run has ended before the last one.
-func (r *run) steps() bool {
-	for i := range r.plan.steps {
-		sp := &r.plan.steps[i]
-		if reason := r.ended(); reason != "" {
-			return r.endWith(StatusCancelled, sp.index, map[string]any{}, failCancelled(r.plan.flow.Name, sp.index, reason))
-		}
-		holds, guardFailure := sp.checkGuard(r.vars.values)
-		if !holds && guardFailure == nil {
-			return r.handBack(sp, sp.mapping.resolvable(r.vars.values), "guard is false: "+sp.step.Guard)
-		}
-		log := append(r.result.ExecutionLog, StepRecord{})
-		r.result.ExecutionLog = log
-		rec := &log[len(log)-1]
-		f := r.step(sp, rec, guardFailure)
-		r.executed++
-		if rec.Success && !rec.Skipped {
-			r.finished++
-		}
-		r.emit(Event{Kind: EventStepEnd, StepIndex: sp.index, ToolName: rec.ToolName, StepRecord: rec})
-		if f == nil {
-			continue
-		}
-		switch {
-		case f.ended:
-			r.result.Status = StatusCancelled
-		case r.plan.flow.OnFailure == flows.OnFailureHandBack:
-			return r.handBack(sp, rec.Inputs, "step failed: "+f.String())
-		default:
-			r.result.Status = StatusFailed
-		}
-		return false
-	}
 	return true
 }
 
@@ -163,21 +143,33 @@ func (r *run) endWith(status string, index int, inputs map[string]any, f *failur
 	rec.EndedAt = rec.StartedAt
 	f.write(&rec)
 	r.result.ExecutionLog = append(r.result.ExecutionLog, rec)
-	r.result.Status = status
+	r.result.Status, r.failure = status, f
 	r.emit(Event{Kind: EventStepEnd, StepIndex: index, ToolName: name, StepRecord: &r.result.ExecutionLog[len(r.result.ExecutionLog)-1]})
 	return false
 }
 
+// endAt ends the run with a failed step, whose record is the last one.
+func (r *run) endAt(sp *stepPlan, rec *StepRecord, f *failure) {
+	r.failure = f
+	switch {
+	case f.ended:
+		r.result.Status = StatusCancelled
+	case r.plan.flow.OnFailure == flows.OnFailureHandBack:
+		r.handBack(sp, rec.Inputs, "step failed: "+f.String())
+	default:
+		r.result.Status = StatusFailed
+	}
+}
+
 // handBack ends the run so that an agent can go on: with the outputs so far, projected by returns where its values
 // exist, and the step that it should take.
-func (r *run) handBack(sp *stepPlan, inputs map[string]any, reason string) bool {
+func (r *run) handBack(sp *stepPlan, inputs map[string]any, reason string) {
 	r.result.Status = StatusHandedBack
 	r.result.HandBack = &HandBack{StepIndex: sp.index, StepID: sp.step.StepID, ToolName: sp.name, Inputs: inputs, Reason: reason}
 	r.result.FinalOutput = r.vars.values
 	if r.plan.flow.Returns != nil {
 		r.result.FinalOutput = r.plan.returns.resolvable(r.vars.values)
 	}
-	return false
 }
 
 // ended says why the run must not go on, "" when it may.
@@ -209,10 +201,12 @@ func (r *run) logStep(rec *StepRecord) {
 		logOK, rec.Success, logCode, code, logRetries, rec.RetryCount, logMillis, rec.DurationMS)
 }
 
-// close stamps the end of a record.
-func (r *run) close(rec *StepRecord, started time.Time) {
-	ended := r.e.now()
-	rec.EndedAt = stamp(ended)
-	rec.DurationMS = millis(ended.Sub(started))
-	r.logStep(rec)
+// close stamps the end of a step's record.
+func (r *run) close(v *visit) {
+	if v.finished.IsZero() {
+		v.finished = r.e.now()
+	}
+	v.rec.StartedAt, v.rec.EndedAt = stamp(v.started), stamp(v.finished)
+	v.rec.DurationMS = millis(v.finished.Sub(v.started))
+	r.logStep(v.rec)
 }

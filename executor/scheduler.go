@@ -3,12 +3,44 @@ package executor
 import (
 	"context"
 	"fmt"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"pave/flows"
 )
 
 // This file is the only one of the package that starts goroutines.
+
+// parallel calls fn(0), fn(1), ... fn(n-1), at most limit at a time, and returns when all calls have ended. Calls start
+// in order; none starts once one has returned false, so that everything before the first false has run.
+func parallel(n, limit int, fn func(i int) bool) {
+	limit = min(limit, n)
+	if limit < 2 {
+		for i := 0; i < n && fn(i); i++ {
+		}
+		return
+	}
+	var next atomic.Int64
+	var stop atomic.Bool
+	work := func() {
+		for !stop.Load() { // before the claim: a claimed call always runs
+			i := int(next.Add(1)) - 1
+			if i >= n {
+				return
+			}
+			if !fn(i) {
+				stop.Store(true)
+			}
+		}
+	}
+	var others sync.WaitGroup
+	for range limit - 1 {
+		others.Go(work)
+	}
+	work()
+	others.Wait()
+}
 
 type answer struct {
 	value any

@@ -11,60 +11,46 @@ import (
 // noErrors is the retry_errors of a step without failed attempts: [] in JSON, never null.
 var noErrors = []string{}
 
-// step runs one step through the pipeline and fills its record: tool lookup, inputs, input contract, the call with
-// its retries, rescue by on_error, output contract, merge. guardFailure is a guard that could not be evaluated: the
-// step fails with it before anything else. The failure returned is the record's.
-func (r *run) step(sp *stepPlan, rec *StepRecord, guardFailure *failure) *failure {
-	started := r.e.now()
-	rec.StepIndex, rec.StepID, rec.ToolName = sp.index, sp.step.StepID, sp.name
-	rec.RetryErrors, rec.StartedAt = noErrors, stamp(started)
-	var outputs map[string]any
-	var size int
-	f := guardFailure
-	if f == nil {
-		outputs, size, f = r.produce(sp, rec)
+// prepare does what must be done before any step of the level starts: inputs, input contract, gates.
+func (v *visit) prepare() {
+	v.started = v.r.e.now()
+	if v.f == nil { // else the guard could not be evaluated
+		v.f = v.ready()
 	}
-	if f == nil && !rec.Skipped {
-		rec.Outputs = outputs
-		f = r.merge(sp, outputs, size)
+}
+
+func (v *visit) ready() *failure {
+	sp := v.sp
+	if sp.primary == nil {
+		return failMissingTool(sp.name)
 	}
-	if rec.Inputs == nil {
-		rec.Inputs = map[string]any{}
-	}
+	resolved, f := sp.mapping.resolve(v.values, sp.name, sp.index)
 	if f != nil {
-		rec.Success = false
-		f.write(rec)
-	} else {
-		rec.Success = true
+		return f
 	}
-	r.close(rec, started)
+	v.resolved, v.rec.Inputs = resolved, resolved
+	if f := sp.inContract.check("step_input_contract", sp.name, sp.index, resolved); f != nil {
+		return f
+	}
+	v.emit(Event{Kind: EventStepStart, StepIndex: sp.index, ToolName: sp.name, Inputs: resolved})
+	skip, f := v.r.safety(sp, sp.primary)
+	if skip {
+		v.ended = true
+		v.rec.skip()
+	}
 	return f
 }
 
-// produce is the pipeline up to the step's checked outputs.
-func (r *run) produce(sp *stepPlan, rec *StepRecord) (map[string]any, int, *failure) {
-	if sp.primary == nil {
-		return nil, 0, failMissingTool(sp.name)
+// execute runs a prepared step: the call with its retries, rescue by on_error, output contract.
+func (v *visit) execute() {
+	v.outputs, v.size, v.f = v.attempts()
+	if v.f != nil {
+		v.outputs, v.size, v.f = v.rescue(v.f)
 	}
-	resolved, f := sp.mapping.resolve(r.vars.values, sp.name, sp.index)
-	if f != nil {
-		return nil, 0, f
+	if v.f == nil && !v.rec.Skipped {
+		v.f = v.sp.outContract.check("step_output_contract", v.sp.name, v.sp.index, v.outputs)
 	}
-	rec.Inputs = resolved
-	if f := sp.inContract.check("step_input_contract", sp.name, sp.index, resolved); f != nil {
-		return nil, 0, f
-	}
-	r.emit(Event{Kind: EventStepStart, StepIndex: sp.index, ToolName: sp.name, Inputs: resolved})
-	if skip, f := r.safety(sp, sp.primary); skip || f != nil {
-		return nil, 0, rec.skipUnless(f)
-	}
-	outputs, size, f := r.attempts(sp, rec, resolved)
-	if f != nil {
-		if outputs, size, f = r.rescue(sp, rec, resolved, f); f != nil || rec.Skipped {
-			return nil, 0, f
-		}
-	}
-	return outputs, size, sp.outContract.check("step_output_contract", sp.name, sp.index, outputs)
+	v.finished = v.r.e.now()
 }
 
 // skip marks a step that ran nothing or whose failure is skipped: it succeeds with empty outputs and merges
@@ -73,18 +59,11 @@ func (rec *StepRecord) skip() {
 	rec.Skipped, rec.Outputs = true, map[string]any{}
 }
 
-// skipUnless skips the step unless there is a failure.
-func (rec *StepRecord) skipUnless(f *failure) *failure {
-	if f == nil {
-		rec.skip()
-	}
-	return f
-}
-
 // attempts validates the inputs once (a failure there is never retried: it cannot change) and calls the tool until
 // it answers or the retry policy ends.
-func (r *run) attempts(sp *stepPlan, rec *StepRecord, resolved map[string]any) (map[string]any, int, *failure) {
-	inputs, f := sp.primary.accept(sp.index, resolved)
+func (v *visit) attempts() (map[string]any, int, *failure) {
+	r, sp, rec := v.r, v.sp, v.rec
+	inputs, f := sp.primary.accept(sp.index, v.resolved)
 	if f != nil {
 		rec.RetryErrors = []string{f.raw}
 		return nil, 0, f
@@ -92,7 +71,7 @@ func (r *run) attempts(sp *stepPlan, rec *StepRecord, resolved map[string]any) (
 	rec.Inputs = inputs
 	policy, suppressed := r.retryPolicy(sp)
 	for attempt := 1; ; attempt++ {
-		outputs, size, f := r.attempt(sp, sp.primary, inputs, attempt, false)
+		outputs, size, f := v.attempt(sp.primary, inputs, attempt, false)
 		if f == nil {
 			return outputs, size, nil
 		}
@@ -113,7 +92,8 @@ func (r *run) attempts(sp *stepPlan, rec *StepRecord, resolved map[string]any) (
 
 // attempt is one call of a tool: a private copy of the inputs goes out, a private copy of the answer comes in, is
 // measured, wrapped if it is no object, and validated.
-func (r *run) attempt(sp *stepPlan, tp *toolPlan, inputs map[string]any, attempt int, fallback bool) (map[string]any, int, *failure) {
+func (v *visit) attempt(tp *toolPlan, inputs map[string]any, attempt int, fallback bool) (map[string]any, int, *failure) {
+	r, sp := v.r, v.sp
 	sent, err := private(inputs)
 	if err != nil {
 		return nil, 0, failExecution(tp.tool.Name, sp.index, &ToolError{Class: ClassOther, Message: "the input " + err.Error()})
@@ -159,7 +139,8 @@ func (r *run) callFailure(sp *stepPlan, tp *toolPlan, err error) *failure {
 }
 
 // rescue applies on_error to a failed call. A run that has ended is beyond recovery.
-func (r *run) rescue(sp *stepPlan, rec *StepRecord, resolved map[string]any, f *failure) (map[string]any, int, *failure) {
+func (v *visit) rescue(f *failure) (map[string]any, int, *failure) {
+	sp, rec := v.sp, v.rec
 	switch {
 	case f.ended || sp.onError == onErrorFail:
 		return nil, 0, f
@@ -173,14 +154,19 @@ func (r *run) rescue(sp *stepPlan, rec *StepRecord, resolved map[string]any, f *
 	if sp.fallback == nil {
 		return nil, 0, failMissingTool(sp.fallbackName)
 	}
-	if skip, f := r.safety(sp, sp.fallback); skip || f != nil {
-		return nil, 0, rec.skipUnless(f)
-	}
-	inputs, f := sp.fallback.accept(sp.index, resolved)
+	skip, f := v.r.safety(sp, sp.fallback)
 	if f != nil {
 		return nil, 0, f
 	}
-	return r.attempt(sp, sp.fallback, inputs, 1, true)
+	if skip {
+		rec.skip()
+		return nil, 0, nil
+	}
+	inputs, f := sp.fallback.accept(sp.index, v.resolved)
+	if f != nil {
+		return nil, 0, f
+	}
+	return v.attempt(sp.fallback, inputs, 1, true)
 }
 
 // accept validates and coerces resolved inputs into what the tool is called with.

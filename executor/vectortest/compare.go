@@ -18,6 +18,16 @@ func differences(expect, actual map[string]any) []string {
 		case "steps":
 			out = append(out, stepDifferences(want.([]any), got)...)
 			continue
+		case "last_step":
+			steps, _ := actual["steps"].([]any)
+			if len(steps) == 0 {
+				out = append(out, "no steps")
+				continue
+			}
+			for _, d := range differences(want.(map[string]any), steps[len(steps)-1].(map[string]any)) {
+				out = append(out, "last step "+d)
+			}
+			continue
 		case "cost_report", "profile":
 			if w, ok := want.(map[string]any); ok {
 				if g, ok := got.(map[string]any); ok {
@@ -30,7 +40,7 @@ func differences(expect, actual map[string]any) []string {
 		case "raised", "registration_error":
 			w, _ := want.(map[string]any)
 			g, _ := got.(map[string]any)
-			for _, k := range []string{"type", "code", "flow_name", "status"} {
+			for _, k := range []string{"type", "code", "flow_name", "status", "reason", "details"} {
 				if w[k] != nil && !value.Equal(w[k], g[k]) {
 					out = append(out, fmt.Sprintf("%s.%s: want %v, got %v", key, k, w[k], g))
 				}
@@ -107,7 +117,7 @@ func sameMessage(want, got any) bool {
 	return strings.Join(found, ";") == w[m[2]:m[3]]
 }
 
-func sortedKeys(m map[string]any) []string {
+func sortedKeys[V any](m map[string]V) []string {
 	keys := make([]string, 0, len(m))
 	for k := range m {
 		keys = append(keys, k)

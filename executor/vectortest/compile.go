@@ -2,7 +2,6 @@ package vectortest
 
 import (
 	"encoding/json"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -20,13 +19,15 @@ func (v *Vector) runCompile(expect map[string]any) (Verdict, string, error) {
 		return Fail, "", err
 	}
 	flow, _, err := flows.ParseFlow(v.Flow)
-	if err != nil {
-		return Fail, "", fmt.Errorf("flow does not load: %w", err)
+	if err != nil { // R5: a predicate that does not parse
+		_, refused, err := v.load()
+		if err != nil {
+			return Fail, "", err
+		}
+		verdict, note := v.compare(expect, refused)
+		return verdict, note, nil
 	}
-	plan, diagnostics := executor.Compile(flow, w.tools, executor.CompileOptions{Schemas: w.schemas})
-	if plan == nil {
-		return Fail, fmt.Sprintf("no plan: %v", diagnostics), nil
-	}
+	_, diagnostics := executor.Compile(flow, w.tools, executor.CompileOptions{Schemas: w.schemas})
 	actual := map[string]any{"success": !executor.HasErrors(diagnostics), "errors": []any{}, "warnings": []any{}}
 	for _, d := range diagnostics {
 		list := "warnings"
@@ -53,9 +54,7 @@ func (v *Vector) compareIssues(expect, actual map[string]any) (Verdict, string) 
 	if len(diffs) == 0 {
 		return Exact, ""
 	}
-	var doc flowDoc
-	_ = json.Unmarshal(v.Flow, &doc)
-	rewritten := v.compileRule(&doc, expect)
+	rewritten := v.compileRule(v.flowDoc(), expect)
 	if value.Equal(rewritten, expect) {
 		return Fail, strings.Join(diffs, "; ")
 	}
@@ -105,7 +104,82 @@ func (v *Vector) compileRule(f *flowDoc, expect map[string]any) map[string]any {
 			}
 		}
 	}
+	errs = append(v.topologyErrors(f), append(errs, v.siblingErrors(f)...)...)
 	return map[string]any{"success": len(errs) == 0, "errors": errs, "warnings": warnings}
+}
+
+// topologyErrors are the errors of the steps' order, which come before all others.
+func (v *Vector) topologyErrors(f *flowDoc) []any {
+	ids := map[string]bool{}
+	for _, s := range f.Steps {
+		ids[s.StepID] = true
+	}
+	for i, s := range f.Steps {
+		for _, d := range s.DependsOn {
+			if !ids[d] {
+				return []any{issue(i, s.ToolName, "unknown_dependency", executor.IssueTopologyError)}
+			}
+		}
+	}
+	if f.Type != flows.TypeDAGFlow || len(f.layers()) > 0 || len(f.Steps) == 0 {
+		return nil
+	}
+	return []any{issue(0, f.Steps[0].ToolName, "cycle", executor.IssueTopologyError)}
+}
+
+// siblingErrors are keys that two steps of one level write.
+func (v *Vector) siblingErrors(f *flowDoc) []any {
+	var out []any
+	for _, layer := range f.layers() {
+		for n, i := range layer {
+			for _, key := range v.writes(&f.Steps[i]) {
+				if slices.ContainsFunc(layer[:n], func(j int) bool { return slices.Contains(v.writes(&f.Steps[j]), key) }) {
+					out = append(out, issue(i, f.Steps[i].ToolName, key, executor.IssueSiblingCollision))
+				}
+			}
+		}
+	}
+	return out
+}
+
+// writes are the keys that a step merges, as far as its tool declares them.
+func (v *Vector) writes(s *stepDoc) []string {
+	if s.OutputMapping != nil {
+		return sortedKeys(s.OutputMapping)
+	}
+	tool := v.tool(s.ToolName)
+	if tool == nil {
+		return nil
+	}
+	var doc struct{ Properties map[string]any }
+	_ = json.Unmarshal(tool.OutputSchema, &doc)
+	return sortedKeys(doc.Properties)
+}
+
+// layers sorts the steps of a DAG into levels, nil when they depend on each other in a circle.
+func (f *flowDoc) layers() [][]int {
+	if f.Type != flows.TypeDAGFlow {
+		return nil
+	}
+	done := map[string]bool{}
+	var layers [][]int
+	for placed := 0; placed < len(f.Steps); {
+		var layer []int
+		for i, s := range f.Steps {
+			if !done[s.StepID] && !slices.ContainsFunc(s.DependsOn, func(d string) bool { return !done[d] }) {
+				layer = append(layer, i)
+			}
+		}
+		if layer == nil {
+			return nil
+		}
+		for _, i := range layer {
+			done[f.Steps[i].StepID] = true
+		}
+		placed += len(layer)
+		layers = append(layers, layer)
+	}
+	return layers
 }
 
 // unconstrained reports whether an expected type mismatch is between types of which one says nothing.

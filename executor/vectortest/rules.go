@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"pave/flows"
+	"pave/flows/predicate"
 	"pave/flows/schema"
 	"pave/flows/value"
 )
@@ -20,6 +21,7 @@ type rule struct {
 
 // rules in the order of application; names are those of the table of decisions.
 var rules = []rule{
+	{"R5", predicatesParseEarly},
 	{"R2", skippedMergesNothing},
 	{"R1", failureIsAResult},
 	{"R3", fallbackMeetsContract},
@@ -32,16 +34,49 @@ var rules = []rule{
 
 // flowDoc is what rules read of a flow file.
 type flowDoc struct {
-	InputSchemaRef string `json:"input_schema_ref"`
-	Steps          []struct {
-		ToolName       string                     `json:"tool_name"`
-		OnError        string                     `json:"on_error"`
-		OutputContract string                     `json:"output_contract"`
-		InputMapping   map[string]json.RawMessage `json:"input_mapping"`
-		Retry          *struct {
-			RetryableErrors []string `json:"retryable_errors"`
-		} `json:"retry"`
-	} `json:"steps"`
+	Type           string    `json:"type"`
+	InputSchemaRef string    `json:"input_schema_ref"`
+	Steps          []stepDoc `json:"steps"`
+}
+
+type stepDoc struct {
+	ToolName       string                     `json:"tool_name"`
+	FlowName       string                     `json:"flow_name"`
+	StepID         string                     `json:"step_id"`
+	DependsOn      []string                   `json:"depends_on"`
+	OnError        string                     `json:"on_error"`
+	OutputContract string                     `json:"output_contract"`
+	InputMapping   map[string]json.RawMessage `json:"input_mapping"`
+	OutputMapping  map[string]string          `json:"output_mapping"`
+	Branches       []struct{ Predicate string }
+	Retry          *struct {
+		RetryableErrors []string `json:"retryable_errors"`
+	} `json:"retry"`
+}
+
+// flowDoc reads the vector's flow, its steps as they are declared.
+func (v *Vector) flowDoc() *flowDoc {
+	doc := new(flowDoc)
+	_ = json.Unmarshal(v.Flow, doc) // what is malformed is for the codec to refuse
+	return doc
+}
+
+// inOrder puts the steps in the order of their records.
+func (v *Vector) inOrder(doc *flowDoc) *flowDoc {
+	flow, _, err := flows.ParseFlow(v.Flow)
+	if err != nil {
+		return doc
+	}
+	levels, err := flows.Levels(flow)
+	if err != nil {
+		return doc
+	}
+	out := *doc
+	out.Steps = nil
+	for _, at := range slices.Concat(levels...) {
+		out.Steps = append(out.Steps, doc.Steps[at])
+	}
+	return &out
 }
 
 // compare holds the actual outcome against the expected one as it is, then against what the rules make of it.
@@ -50,11 +85,10 @@ func (v *Vector) compare(expect, actual map[string]any) (Verdict, string) {
 	if len(diffs) == 0 {
 		return Exact, ""
 	}
-	var doc flowDoc
-	_ = json.Unmarshal(v.Flow, &doc) // the flow has been loaded by the codec
+	doc := v.inOrder(v.flowDoc())
 	var applied []string
 	for _, r := range rules {
-		if rewritten := r.rewrite(v, &doc, expect); rewritten != nil && !value.Equal(rewritten, expect) {
+		if rewritten := r.rewrite(v, doc, expect); rewritten != nil && !value.Equal(rewritten, expect) {
 			expect, applied = rewritten, append(applied, r.name)
 		}
 	}
@@ -66,6 +100,19 @@ func (v *Vector) compare(expect, actual map[string]any) (Verdict, string) {
 		return Fail, "after " + note + ": " + strings.Join(diffs, "; ")
 	}
 	return Divergence, note
+}
+
+// predicatesParseEarly (R5): a flow with a predicate that does not parse is refused when it is loaded.
+func predicatesParseEarly(_ *Vector, f *flowDoc, _ map[string]any) map[string]any {
+	for _, step := range f.Steps {
+		for _, b := range step.Branches {
+			if _, err := predicate.Parse(b.Predicate); err != nil {
+				return map[string]any{"registration_error": map[string]any{
+					"code": flows.CWFlowSerialization.Code, "type": flows.CWFlowSerialization.Class, "details": []any{predicate.Code}}}
+			}
+		}
+	}
+	return nil
 }
 
 func raised(expect map[string]any) (map[string]any, string) {
@@ -86,10 +133,15 @@ func skippedMergesNothing(_ *Vector, f *flowDoc, expect map[string]any) map[stri
 
 // failureIsAResult (R1): what left the reference's run as an exception is a failed record; the records before it are
 // kept.
-func failureIsAResult(_ *Vector, _ *flowDoc, expect map[string]any) map[string]any {
+func failureIsAResult(_ *Vector, f *flowDoc, expect map[string]any) map[string]any {
 	r, code := raised(expect)
 	if code != "CW-E013" && code != "CW-E041" {
 		return nil
+	}
+	if code == flows.CWContextCollision.Code && f.Type == flows.TypeDAGFlow {
+		// The reference names the level; pave names the step that collides.
+		return map[string]any{"success": false, "status": "failed", "final_output": nil,
+			"last_step": map[string]any{"success": false, "error_code": code, "error_type": r["type"]}}
 	}
 	index := r["step_index"].(int64)
 	name := r["tool_name"]

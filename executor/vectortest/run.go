@@ -53,14 +53,9 @@ func (v *Vector) execute(now func() time.Time) (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	flow, _, err := flows.ParseFlow(v.Flow)
-	if err != nil {
-		var e *flows.Error
-		var cw flows.CWError
-		if errors.As(err, &e) && errors.As(e.Err, &cw) {
-			return map[string]any{"registration_error": map[string]any{"code": cw.Code, "type": cw.Class}}, nil
-		}
-		return nil, fmt.Errorf("flow does not load: %w", err)
+	flow, refused, err := v.load()
+	if flow == nil {
+		return refused, err
 	}
 	var call struct {
 		Force             bool
@@ -91,6 +86,35 @@ func (v *Vector) execute(now func() time.Time) (map[string]any, error) {
 		return nil, errors.New("input is no object")
 	}
 	return resultForm(engine.Run(context.Background(), plan, executor.RunInput{Input: object, DryRun: call.DryRun, DryRunUnsupported: call.DryRunUnsupported}))
+}
+
+// load registers the vector's flow: reads it and checks its topology. A refusal is in the vectors' form.
+func (v *Vector) load() (flow *flows.Flow, refused map[string]any, err error) {
+	flow, _, err = flows.ParseFlow(v.Flow)
+	if err == nil {
+		_, err = flows.Levels(flow)
+	}
+	if err == nil {
+		return flow, nil, nil
+	}
+	var cw flows.CWError
+	if !errors.As(err, &cw) {
+		return nil, nil, fmt.Errorf("flow does not load: %w", err)
+	}
+	form := map[string]any{"code": cw.Code, "type": cw.Class}
+	var te *flows.TopologyError
+	var e *flows.Error
+	switch {
+	case errors.As(err, &te):
+		form["reason"], form["flow_name"] = te.Reason, te.Flow
+	case errors.As(err, &e):
+		var details []any
+		for _, d := range e.Details {
+			details = append(details, d.Code)
+		}
+		form["details"] = details
+	}
+	return nil, map[string]any{"registration_error": form}, nil
 }
 
 func (v *Vector) engine(w *world, now func() time.Time) (*executor.Engine, error) {

@@ -96,6 +96,7 @@ func (v *Vector) scope() string {
 		Type  string
 		Steps []struct {
 			FlowName     string                     `json:"flow_name"`
+			StepType     string                     `json:"step_type"`
 			ForEach      json.RawMessage            `json:"for_each"`
 			InputMapping map[string]json.RawMessage `json:"input_mapping"`
 		}
@@ -103,12 +104,12 @@ func (v *Vector) scope() string {
 	if len(v.Flow) > 0 {
 		_ = json.Unmarshal(v.Flow, &flow) // what is malformed is for the codec to refuse
 	}
-	if flow.Type == flows.TypeDAGFlow {
-		return "DAG flows"
-	}
 	for _, s := range flow.Steps {
 		if s.FlowName != "" {
 			return "composition"
+		}
+		if s.StepType == "capability" {
+			return "capability steps"
 		}
 		if len(s.ForEach) > 0 && string(s.ForEach) != "null" {
 			return "for_each"

@@ -30,7 +30,7 @@ func vectorDir(t *testing.T) string {
 // TestVectors runs the groups of the executor: nothing may fail, and what is out of scope is counted by reason.
 func TestVectors(t *testing.T) {
 	dir := vectorDir(t)
-	for _, group := range []string{"executor", "mapping", "collision", "fallback_retry", "cost", "compile", "additions"} {
+	for _, group := range []string{"executor", "mapping", "collision", "fallback_retry", "dag", "composition", "cost", "compile", "additions"} {
 		t.Run(group, func(t *testing.T) {
 			vectors, err := Load(dir, group)
 			require.NoError(t, err)

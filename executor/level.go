@@ -1,0 +1,261 @@
+package executor
+
+import (
+	"fmt"
+	"time"
+
+	"pave/flows"
+)
+
+// visit is one step on its way through a run. Its record is a slot of the run's log. Steps of a level that run side
+// by side each write their own visit and nothing else.
+type visit struct {
+	r        *run
+	sp       *stepPlan
+	rec      *StepRecord
+	values   map[string]any // the context that the step sees
+	resolved map[string]any // its arguments before validation
+	outputs  map[string]any
+	size     int // of outputs in bytes
+	f        *failure
+	started  time.Time
+	finished time.Time
+	ended    bool    // there is nothing (more) to execute
+	ruledOut bool    // by a branch
+	buffered bool    // events wait until it is the step's turn
+	events   []Event // buffered ones
+}
+
+// emit hands an event to the run's listener when it is the step's turn.
+func (v *visit) emit(ev Event) {
+	switch {
+	case v.r.in.OnEvent == nil:
+	case v.buffered:
+		v.events = append(v.events, v.r.label(ev))
+	default:
+		v.r.emit(ev)
+	}
+}
+
+// levels runs the plan level by level; false when the run has ended before the last one.
+func (r *run) levels() bool {
+	for _, at := range r.plan.levels {
+		first := &r.plan.steps[at.from]
+		if reason := r.ended(); reason != "" {
+			return r.endWith(StatusCancelled, first.index, map[string]any{}, failCancelled(r.plan.flow.Name, first.index, reason))
+		}
+		if !r.level(at) {
+			return false
+		}
+	}
+	return true
+}
+
+// level runs the steps of one level. All of them see the context as it is before the level. What must be known
+// before any of them starts (guards, inputs, gates) is found out in order; then they run side by side; then their
+// records and outputs are taken in order, up to the first that failed. So the outcome does not depend on who ends
+// first.
+func (r *run) level(at span) bool {
+	visits := r.open(at)
+	if sp := r.guard(visits); sp != nil {
+		r.result.ExecutionLog = r.result.ExecutionLog[:at.from]
+		r.handBack(sp, sp.mapping.resolvable(r.vars.values), "guard is false: "+sp.step.Guard)
+		return false
+	}
+	r.execute(r.prepare(visits))
+	for i := range visits {
+		v := &visits[i]
+		if r.settle(v) {
+			continue
+		}
+		r.result.ExecutionLog = r.result.ExecutionLog[:at.from+i+1]
+		r.endAt(v.sp, v.rec, v.f)
+		return false
+	}
+	return true
+}
+
+// open makes the visits of a level and their slots in the log.
+func (r *run) open(at span) []visit {
+	n := at.to - at.from
+	if r.visits == nil {
+		r.visits = make([]visit, r.plan.width)
+	}
+	if r.wide = n > 1; r.wide {
+		if r.produced == nil {
+			r.produced = map[string]int{}
+		}
+		clear(r.produced)
+	}
+	log := r.result.ExecutionLog[:at.to]
+	r.result.ExecutionLog = log
+	for i := range n {
+		v, sp := &r.visits[i], &r.plan.steps[at.from+i]
+		*v = visit{r: r, sp: sp, rec: &log[at.from+i], values: r.vars.values, buffered: n > 1}
+		*v.rec = StepRecord{StepIndex: sp.index, StepID: sp.step.StepID, ToolName: sp.name, RetryErrors: noErrors}
+		v.ruledOut = r.rulesOut(sp)
+	}
+	return r.visits[:n]
+}
+
+// guard evaluates the guards of a level and returns the first step whose guard is false. A guard that cannot be
+// evaluated fails its step when it is the step's turn.
+func (r *run) guard(visits []visit) *stepPlan {
+	for i := range visits {
+		v := &visits[i]
+		if v.ruledOut {
+			continue
+		}
+		holds, f := v.sp.checkGuard(r.vars.values)
+		if f == nil && !holds {
+			return v.sp
+		}
+		v.f = f
+	}
+	return nil
+}
+
+// prepare readies steps in order until one fails, and returns the visits up to that one: no later step runs.
+func (r *run) prepare(visits []visit) []visit {
+	for i := range visits {
+		v := &visits[i]
+		if v.ruledOut {
+			v.ended = true
+			v.rec.Inputs = map[string]any{}
+			v.rec.skip()
+			continue
+		}
+		v.prepare()
+		if v.f != nil {
+			v.ended = true
+			return visits[:i+1]
+		}
+	}
+	return visits
+}
+
+// execute runs what has been prepared, side by side within the engine's limit.
+func (r *run) execute(visits []visit) {
+	live := 0
+	for i := range visits {
+		if !visits[i].ended {
+			live++
+		}
+	}
+	limit := r.e.limits.MaxParallelSteps
+	if live < 2 {
+		limit = 1
+	}
+	parallel(len(visits), limit, func(i int) bool {
+		v := &visits[i]
+		if !v.ended {
+			v.execute()
+		}
+		return v.f == nil
+	})
+}
+
+// settle takes the outcome of a step: merges its outputs, follows its branches, completes its record. It reports
+// whether the run goes on.
+func (r *run) settle(v *visit) bool {
+	rec := v.rec
+	if v.ruledOut {
+		now := r.e.now()
+		rec.Success, rec.StartedAt, rec.EndedAt = true, stamp(now), stamp(now)
+		r.executed++
+		return true
+	}
+	if v.f == nil && !rec.Skipped {
+		rec.Outputs = v.outputs
+		v.f = r.merge(v)
+	}
+	if v.f == nil {
+		v.f = r.follow(v)
+	}
+	if rec.Inputs == nil {
+		rec.Inputs = map[string]any{}
+	}
+	if rec.Success = v.f == nil; !rec.Success {
+		v.f.write(rec)
+	}
+	r.close(v)
+	r.executed++
+	if rec.Success && !rec.Skipped {
+		r.finished++
+	}
+	for i := range v.events {
+		r.deliver(v.events[i])
+	}
+	v.buffered = false
+	v.emit(Event{Kind: EventStepEnd, StepIndex: v.sp.index, ToolName: rec.ToolName, StepRecord: rec})
+	return rec.Success
+}
+
+// rulesOut reports whether branches keep a step from running: another step was selected in its place, or all of
+// its dependencies are ruled out.
+func (r *run) rulesOut(sp *stepPlan) bool {
+	if r.skipped == nil {
+		if !r.plan.branching {
+			return false
+		}
+		r.skipped = make([]bool, len(r.plan.steps))
+	}
+	if r.skipped[sp.index] || len(sp.deps) == 0 {
+		return r.skipped[sp.index]
+	}
+	for _, d := range sp.deps {
+		if !r.skipped[d] {
+			return false
+		}
+	}
+	r.skipped[sp.index] = true
+	return true
+}
+
+// follow selects the branch of a step that has some: the first whose predicate holds over the context with the
+// step's own outputs, else the default. Every other direct dependent is ruled out; without a selection none is.
+func (r *run) follow(v *visit) *failure {
+	if len(v.sp.branches) == 0 {
+		return nil
+	}
+	selected := v.sp.next
+	for i := range v.sp.branches {
+		holds, err := v.sp.branches[i].when.Eval(r.vars.values)
+		if err != nil {
+			v.rec.Outputs = nil
+			message := err.Error()
+			return &failure{cw: flows.CWPredicateSyntax, message: message, raw: message, class: ClassOther}
+		}
+		if holds {
+			selected = v.sp.branches[i].target
+			break
+		}
+	}
+	if selected < 0 {
+		return nil
+	}
+	for _, d := range v.sp.dependents {
+		if d != selected {
+			r.skipped[d] = true
+		}
+	}
+	return nil
+}
+
+// claim notes the keys that a step merges: two steps of one level must not write the same key, whatever the policy.
+// The later one's record keeps its inputs only.
+func (r *run) claim(v *visit, projected map[string]any) *failure {
+	if !r.wide {
+		return nil
+	}
+	for _, key := range v.sp.contextKeys(projected) {
+		if _, taken := r.produced[key]; taken {
+			rec := v.rec
+			*rec = StepRecord{StepIndex: rec.StepIndex, StepID: rec.StepID, ToolName: v.sp.name, Inputs: rec.Inputs, RetryErrors: noErrors, StartedAt: rec.StartedAt}
+			return failExecution(v.sp.name, v.sp.index, &ToolError{Class: ClassOther,
+				Message: fmt.Sprintf("Key '%s' produced by both '%s' and a sibling step in the same DAG level. Use distinct output keys or sequential steps.", key, v.sp.name)})
+		}
+		r.produced[key] = v.sp.index
+	}
+	return nil
+}
