@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -77,10 +78,13 @@ func nothingAccepted(rejected []ingest.RecordError) error {
 	return flows.NewError(rejected[0].Code, fmt.Sprintf("none of the %d records can be taken; the first: %s", len(rejected), rejected[0].Message), details...)
 }
 
+// patient are the operations that work in line: a flow runs, a pass mines, sessions are assembled.
+var patient = []string{"runFlow", "startMiningRun", "recordToolCalls"}
+
 // patience extends the write deadline of operations that work in line.
 func (s *Server) patience(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		if op := s.operation(c); op != nil && (op.id == "runFlow" || op.id == "startMiningRun") {
+		if op := s.operation(c); op != nil && slices.Contains(patient, op.id) {
 			// In-process callers have no connection and need no deadline.
 			_ = http.NewResponseController(c.Response()).SetWriteDeadline(time.Now().Add(longWrite))
 		}

@@ -63,7 +63,7 @@ func (c *importCmd) dryRun(e *env) error {
 	}
 	if e.g.Output == "jsonl" {
 		sessions := ingest.AssembleAll(ingest.DefaultTenant, events, ingest.AssembleOptions{})
-		if err := transcript.WriteNormalised(e.out, sessions); err != nil {
+		if err := transcript.WriteNormalised(output.EscapeJSON(e.out), sessions); err != nil {
 			return err
 		}
 		return rejectedStatus(e, report)

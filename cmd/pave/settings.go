@@ -32,18 +32,24 @@ func (s *settingsFile) load(app *kong.Application, args []string) error {
 	if err != nil {
 		return fmt.Errorf("settings file: %w", err)
 	}
-	s.path, s.values = path, make(map[string]any)
+	s.path = path
+	return s.parse(raw, settingFlags(app))
+}
+
+// parse reads the file's text.
+func (s *settingsFile) parse(raw []byte, known map[string]*kong.Flag) error {
+	s.values = make(map[string]any)
 	var doc yaml.Node
 	if err := yaml.Unmarshal(raw, &doc); err != nil {
-		return fmt.Errorf("settings file %s: %w", path, err)
+		return fmt.Errorf("settings file %s: %w", s.path, err)
 	}
 	if len(doc.Content) == 0 {
 		return nil
 	}
 	var problems []string
-	s.walk(doc.Content[0], "", settingFlags(app), &problems)
+	s.walk(doc.Content[0], "", known, &problems)
 	if len(problems) > 0 {
-		return fmt.Errorf("settings file %s:\n  %s", path, strings.Join(problems, "\n  "))
+		return fmt.Errorf("settings file %s:\n  %s", s.path, strings.Join(problems, "\n  "))
 	}
 	return nil
 }

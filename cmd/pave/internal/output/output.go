@@ -94,15 +94,31 @@ func JSON(w io.Writer, doc []byte) error {
 	return err
 }
 
-// JSONLine prints a JSON document on one line.
-func JSONLine(w io.Writer, doc []byte) error {
-	var b bytes.Buffer
-	if err := json.Compact(&b, doc); err != nil {
-		return fmt.Errorf("answer is not JSON: %w", err)
+// EscapeJSON returns a writer for a stream of JSON documents that writes hostile runes as \u escapes.
+func EscapeJSON(w io.Writer) io.Writer { return &escaping{w: w} }
+
+type escaping struct {
+	w    io.Writer
+	tail []byte // beginning of a rune that the next Write completes
+}
+
+// Write implements io.Writer.
+func (e *escaping) Write(p []byte) (int, error) {
+	text := append(e.tail, p...)
+	cut := len(text)
+	for back := 1; back < utf8.UTFMax && back <= len(text); back++ {
+		if start := len(text) - back; utf8.RuneStart(text[start]) {
+			if !utf8.FullRune(text[start:]) {
+				cut = start
+			}
+			break
+		}
 	}
-	b.WriteByte('\n')
-	_, err := w.Write(escapeHostile(b.Bytes()))
-	return err
+	e.tail = append([]byte(nil), text[cut:]...)
+	if _, err := e.w.Write(escapeHostile(text[:cut])); err != nil {
+		return 0, err
+	}
+	return len(p), nil
 }
 
 // escapeHostile writes hostile runes other than line ends as \uXXXX. In JSON they stand inside strings only.

@@ -65,3 +65,19 @@ func TestShort(t *testing.T) {
 	require.Equal(t, "abc", Short("abc", 3))
 	require.Equal(t, "äb…", Short("äbcd", 3))
 }
+
+// A stream is escaped whatever the pieces are that it comes in.
+func TestEscapeJSONOfAnyPieces(t *testing.T) {
+	doc := "{\"a\":\"\u202e数\u009b x\"}\n"
+	for size := 1; size <= len(doc); size++ {
+		var out bytes.Buffer
+		w := EscapeJSON(&out)
+		for rest := doc; rest != ""; {
+			n := min(size, len(rest))
+			_, err := w.Write([]byte(rest[:n]))
+			require.NoError(t, err)
+			rest = rest[n:]
+		}
+		require.Equal(t, `{"a":"\u202e数\u009b x"}`+"\n", out.String())
+	}
+}
