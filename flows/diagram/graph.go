@@ -40,7 +40,7 @@ func newGraph(flow *flows.Flow, o Options) (*graph, error) {
 	if err != nil {
 		return nil, &flows.Error{Code: flows.CodeInvalid, Message: err.Error(), Err: err}
 	}
-	g := &graph{flow: flow, plain: o.Plain, run: o.Run != nil, levels: levels, nodes: make([]node, len(flow.Steps))}
+	g := &graph{flow: flow, plain: o.Plain, run: o.Run != nil && !o.Plain, levels: levels, nodes: make([]node, len(flow.Steps))}
 	for i := range flow.Steps {
 		step := &flow.Steps[i]
 		g.nodes[i] = node{name: step.Name(), sub: step.FlowName != ""}

@@ -77,11 +77,11 @@ var htmlEscaper = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"
 
 func htmlEscape(s string) string { return htmlEscaper.Replace(s) }
 
-// mermaidEscape also takes the backtick, which begins formatted text in quotes, and the hash, which begins entities
-// of Mermaid's own.
-func mermaidEscape(s string) string {
-	return strings.ReplaceAll(htmlEscaper.Replace(strings.ReplaceAll(s, "#", "\x00")), "\x00", "&#35;")
-}
+// mermaidEscaper also takes the backtick, which begins formatted text in quotes, and the hash, which begins entities of
+// Mermaid's own.
+var mermaidEscaper = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&quot;", "'", "&#x27;", "`", "&#96;", "#", "&#35;")
+
+func mermaidEscape(s string) string { return mermaidEscaper.Replace(s) }
 
 func (g *graph) mermaidID(i int) string {
 	if g.linear() {
