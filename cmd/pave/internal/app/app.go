@@ -39,9 +39,9 @@ type Options struct {
 	ClickHouse     string // DSN; "" keeps events in SQLite
 	Solo           bool
 	EgressAllow    []string
-	NoAuth         bool   // requests without a key are LocalPrincipal's; for loopback listeners only
-	LocalPrincipal string // who this machine's user is, such as local:alice
-	Logger         *slog.Logger
+	NoAuth         bool         // requests without a key are LocalPrincipal's; for loopback listeners only
+	LocalPrincipal string       // who this machine's user is, such as local:alice; "" is local:admin
+	Logger         *slog.Logger // nil discards
 	Version        string
 	Revision       string
 }
@@ -66,6 +66,12 @@ type App struct {
 
 // Open opens the data directory, made when it is not there. A directory that another process has is a *HeldError.
 func Open(ctx context.Context, opts Options) (*App, error) {
+	if opts.LocalPrincipal == "" {
+		opts.LocalPrincipal = "local:admin"
+	}
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.DiscardHandler)
+	}
 	a := &App{opts: opts, log: opts.Logger}
 	for _, step := range []func(context.Context) error{
 		a.openDirectory, a.openState, a.openEvents, a.openRecorder, a.openGovernance, a.openRuns, a.openLoop, a.openAPI,

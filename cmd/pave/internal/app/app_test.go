@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -293,10 +294,22 @@ func TestRecordAndReadASession(t *testing.T) {
 func TestSecondOpenNamesTheHolder(t *testing.T) {
 	a := open(t, nil)
 	require.NoError(t, a.lock.announce("http://127.0.0.1:9"))
-	_, err := Open(t.Context(), Options{DataDir: a.opts.DataDir, Logger: a.log})
+	_, err := Open(t.Context(), Options{DataDir: a.opts.DataDir})
 	held := new(HeldError)
 	require.ErrorAs(t, err, &held)
 	require.Equal(t, "http://127.0.0.1:9", held.Address)
 	require.Positive(t, held.PID)
 	require.Contains(t, err.Error(), fmt.Sprint(held.PID))
+}
+
+// The zero options but the directory are enough.
+func TestOpenNeedsADirectoryOnly(t *testing.T) {
+	a, err := Open(t.Context(), Options{DataDir: filepath.Join(t.TempDir(), "new", "data")})
+	require.NoError(t, err)
+	key, err := AdminKey(a.opts.DataDir)
+	require.NoError(t, err)
+	resp, err := clientOf(t, a, key).ListAPIKeysWithResponse(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, "local:admin", resp.JSON200.Items[0].Principal)
+	require.NoError(t, a.Close())
 }
