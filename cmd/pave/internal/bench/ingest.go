@@ -124,7 +124,12 @@ func (b Ingest) path(ctx context.Context, env Env, data, dsn, path string) (res 
 	if err != nil {
 		return res, err
 	}
-	defer func() { err = errors.Join(err, a.Close()) }()
+	closed := false
+	defer func() {
+		if !closed {
+			err = errors.Join(err, a.Close())
+		}
+	}()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return res, err
@@ -158,7 +163,12 @@ func (b Ingest) path(ctx context.Context, env Env, data, dsn, path string) (res 
 		if !lines.Scan() {
 			return errors.Join(errors.New("the sender ended early"), cmd.Wait())
 		}
-		return json.Unmarshal(lines.Bytes(), &sent)
+		if err := json.Unmarshal(lines.Bytes(), &sent); err != nil {
+			return err
+		}
+		// What was acknowledged is not all the work: closing writes back the log, or ships what is in the spool.
+		closed = true
+		return errors.Join(srv.Close(), a.Close())
 	})
 	if err != nil {
 		return res, err
