@@ -13,12 +13,15 @@ import (
 // checkStep reports what is wrong with one step and adds what it contributes to the context. The order of reports
 // is that of the base system's compile_flow.
 func (c *compiler) checkStep(sp *stepPlan) {
-	if sp.primary == nil {
+	if sp.callee == nil {
+		if sp.step.FlowName != "" {
+			return // reported with the composition
+		}
 		c.stepError(sp, IssueMissingTool, "", []string{"tool_name"}, "tool '%s' is not registered; apply its tool file or correct the name", sp.name)
 		return
 	}
 	c.checkGuard(sp)
-	if r := sp.step.Retry; r != nil && r.MaxRetries > 0 && !safeToRetry(sp.primary.tool.Safety) {
+	if r := sp.step.Retry; r != nil && r.MaxRetries > 0 && !safeToRetry(sp.callee.tool.Safety) {
 		c.stepWarning(sp, IssueUnsafeRetry, "", []string{"retry"}, "tool '%s' is not known to be safe to retry; remove the retry or declare the tool idempotent", sp.name)
 	}
 	missingFallback := sp.onError == onErrorFallback && sp.fallback == nil
@@ -95,10 +98,10 @@ func (c *compiler) checkGuard(sp *stepPlan) {
 
 // checkInputs checks a step's mapping against its tool's input schema, entry by entry, then what is required.
 func (c *compiler) checkInputs(sp *stepPlan) {
-	in := sp.primary.in
+	in := sp.callee.in
 	entries := sp.step.InputMapping
 	if len(entries) == 0 {
-		c.checkWholeContext(sp, sp.primary, IssueMissingRequiredInput, IssueTypeMismatch)
+		c.checkWholeContext(sp, sp.callee, IssueMissingRequiredInput, IssueTypeMismatch)
 		return
 	}
 	for _, entry := range entries {
@@ -215,7 +218,7 @@ func (c *compiler) missing(step int, tool, source, key, pointer string, field *s
 	c.report(SeverityWarning, IssueUndeclaredInput, step, tool, source, pointer, "'%s' is taken as an input of the flow; declare it in input_schema", key)
 	u := undeclared{key: key, required: required}
 	if field != nil {
-		u.raw = readObject(c.compiled[tool].tool.InputSchema).Properties[field.Name]
+		u.raw = c.property(tool, field.Name)
 	}
 	c.inputs = append(c.inputs, u)
 	o := origin{certain: required}
@@ -224,6 +227,16 @@ func (c *compiler) missing(step int, tool, source, key, pointer string, field *s
 	}
 	c.known.keys[key] = o
 	c.view.input.keys[key] = o
+}
+
+// property is the schema of an input of a tool or flow as it is written.
+func (c *compiler) property(name, field string) json.RawMessage {
+	for _, key := range []string{name, calleeKey(name)} {
+		if tp := c.compiled[key]; tp != nil {
+			return readObject(tp.tool.InputSchema).Properties[field]
+		}
+	}
+	return nil
 }
 
 // checkFallbackInputs repeats the input checks against the fallback's schema. What is missing from the context has
@@ -265,7 +278,7 @@ func (c *compiler) checkFallbackInputs(sp *stepPlan) {
 
 // checkFallbackOutputs reports where the fallback's outputs cannot stand for the primary's.
 func (c *compiler) checkFallbackOutputs(sp *stepPlan) {
-	primary, fallback := sp.primary.out, sp.fallback.out
+	primary, fallback := sp.callee.out, sp.fallback.out
 	if primary == nil || fallback == nil {
 		return
 	}
@@ -294,7 +307,7 @@ func (c *compiler) checkFallbackOutputs(sp *stepPlan) {
 
 // contributions are the keys that the step's merge adds, in order; rest is true when it may add others.
 func (c *compiler) contributions(sp *stepPlan) (keys []contributed, rest bool) {
-	out, step := sp.primary.out, sp.step
+	out, step := sp.callee.out, sp.step
 	certain := sp.onError != onErrorSkip
 	switch {
 	case step.OutputAs != "":
@@ -309,7 +322,7 @@ func (c *compiler) contributions(sp *stepPlan) (keys []contributed, rest bool) {
 					c.report(SeverityError, IssueUnknownOutputKey, sp.at, sp.name, entry.OutputKey, pointer, "tool '%s' does not produce '%s'", sp.name, entry.OutputKey)
 					continue
 				}
-				if !proven && !sp.primary.fills(entry.OutputKey) {
+				if !proven && !sp.callee.fills(entry.OutputKey) {
 					c.report(SeverityWarning, IssueUnprovenValue, sp.at, sp.name, entry.OutputKey, pointer, "tool '%s' may not produce '%s', which output_mapping needs", sp.name, entry.OutputKey)
 				}
 				o.schema = s
@@ -321,14 +334,16 @@ func (c *compiler) contributions(sp *stepPlan) (keys []contributed, rest bool) {
 		return nil, true
 	}
 	for _, f := range out.Fields() {
-		keys = append(keys, contributed{f.Name, origin{f.Schema, certain && (f.Required || sp.primary.fills(f.Name))}, stepPointer(sp.at)})
+		keys = append(keys, contributed{f.Name, origin{f.Schema, certain && (f.Required || sp.callee.fills(f.Name))}, stepPointer(sp.at)})
 	}
-	undeclaredKey, _ := out.At(value.Pointer{"\x00"})
-	return keys, undeclaredKey != nil
+	return keys, out.Admits("\x00")
 }
 
 // fills reports whether validation gives an absent output a value.
 func (tp *toolPlan) fills(output string) bool {
+	if len(tp.tool.OutputSchema) == 0 {
+		return false
+	}
 	f, ok := tp.out.Field(output)
 	return ok && (takesNull(f.Schema) && f.Schema.Type() != "any" || readObject(tp.tool.OutputSchema).hasDefault(output))
 }
@@ -344,6 +359,7 @@ func (c *compiler) checkFlowOutput(plan *Plan) {
 			available.keys[entry.Target] = c.returned(entry.Value)
 		}
 	}
+	plan.final = available
 	if plan.output.schema == nil {
 		return
 	}

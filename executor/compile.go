@@ -35,7 +35,10 @@ func (t Tools) Tool(name string) (*flows.Tool, bool) {
 // CompileOptions are the optional parts of Compile.
 type CompileOptions struct {
 	Schemas  SchemaSet // nil: no names resolve
+	Flows    FlowSet   // nil: no step can call a flow
 	MaxSteps int       // 0 means DefaultMaxSteps
+	// MaxCompositionDepth bounds how deep flows call each other: 0 means DefaultMaxCompositionDepth, negative none.
+	MaxCompositionDepth int
 }
 
 // Compile makes a flow ready to run and checks everything that can be known without running it: topology, tools,
@@ -43,9 +46,19 @@ type CompileOptions struct {
 // be started at all; what is wrong then fails the run where it matters. The plan is nil when its steps have no order,
 // a predicate does not parse, or a schema is not one.
 func Compile(flow *flows.Flow, tools ToolSet, opts CompileOptions) (*Plan, []Diagnostic) {
-	c := &compiler{flow: flow, tools: tools, schemas: opts.Schemas, compiled: map[string]*toolPlan{}}
-	c.checkSupported(opts.MaxSteps)
-	if c.fatal {
+	c := &compiler{flow: flow, tools: tools, schemas: opts.Schemas, flows: opts.Flows, maxSteps: opts.MaxSteps, compiled: map[string]*toolPlan{}, subflows: map[string]*subflow{}}
+	if c.maxSteps <= 0 {
+		c.maxSteps = DefaultMaxSteps
+	}
+	c.maxDepth = opts.MaxCompositionDepth
+	c.checkComposition()
+	return c.compile()
+}
+
+// compile is Compile for one flow of a composition that has been checked.
+func (c *compiler) compile() (*Plan, []Diagnostic) {
+	flow := c.flow
+	if !c.checkSupported() {
 		return nil, c.found
 	}
 	plan := &Plan{flow: flow, collision: flow.OnContextCollision, returns: mapping{flow.Returns}}
@@ -55,7 +68,7 @@ func Compile(flow *flows.Flow, tools ToolSet, opts CompileOptions) (*Plan, []Dia
 	plan.input = c.flowContract("input_schema", flow.InputSchema, flow.InputSchemaRef)
 	plan.output = c.flowContract("output_schema", flow.OutputSchema, flow.OutputSchemaRef)
 	plan.context = c.flowContract("context_schema", flow.ContextSchema, flow.ContextSchemaRef)
-	plan.inputRaw = c.inputRaw
+	plan.inputRaw, plan.outputRaw = c.inputRaw, c.outputRaw
 	c.arrange(plan)
 	c.view = newView(plan, newKnown(plan.input, readObject(c.inputRaw)))
 	for i := range plan.steps {
@@ -144,16 +157,20 @@ func (c *compiler) predicate(sp *stepPlan, text, pointer string) *predicate.Pred
 
 // compiler is the state of one Compile.
 type compiler struct {
-	flow     *flows.Flow
-	tools    ToolSet
-	schemas  SchemaSet
-	compiled map[string]*toolPlan
-	found    []Diagnostic
-	fatal    bool
-	inputRaw flows.RawSchema
-	view     *view
-	known    *known // what the context holds before the step at hand
-	inputs   []undeclared
+	flow                *flows.Flow
+	tools               ToolSet
+	schemas             SchemaSet
+	flows               FlowSet
+	maxSteps            int
+	maxDepth            int
+	compiled            map[string]*toolPlan // by tool name, flows by calleeKey
+	subflows            map[string]*subflow  // by name@version, shared by all flows of the composition
+	found               []Diagnostic
+	fatal               bool
+	inputRaw, outputRaw flows.RawSchema
+	view                *view
+	known               *known // what the context holds before the step at hand
+	inputs              []undeclared
 }
 
 func (c *compiler) report(severity Severity, issue string, step int, tool, field, pointer, format string, args ...any) {
@@ -165,20 +182,18 @@ func stepPointer(index int, parts ...string) string {
 	return value.Pointer(append([]string{"steps", strconv.Itoa(index)}, parts...)).String()
 }
 
-// checkSupported refuses what this version cannot run. Decision candidates are no obstacle: where nobody decides,
-// a step calls its own tool.
-func (c *compiler) checkSupported(maxSteps int) {
+// checkSupported refuses what this version cannot run, and flows with too many steps. Decision candidates are no
+// obstacle: where nobody decides, a step calls its own tool.
+func (c *compiler) checkSupported() (ok bool) {
+	ok = true
 	refuse := func(step int, tool, pointer, format string, args ...any) {
-		c.fatal = true
+		ok = false
 		c.report(SeverityError, IssueUnsupported, step, tool, "", pointer, format, args...)
 	}
 	flow := c.flow
-	if maxSteps <= 0 {
-		maxSteps = DefaultMaxSteps
-	}
-	if len(flow.Steps) > maxSteps {
-		c.fatal = true
-		c.report(SeverityError, IssueTooManySteps, len(flow.Steps), flow.Name, "", "/steps", "the flow has %d steps, above the limit of %d; split it", len(flow.Steps), maxSteps)
+	if len(flow.Steps) > c.maxSteps {
+		c.report(SeverityError, IssueTooManySteps, len(flow.Steps), flow.Name, "", "/steps", "the flow has %d steps, above the limit of %d; split it", len(flow.Steps), c.maxSteps)
+		return false
 	}
 	for i := range flow.Steps {
 		s := &flow.Steps[i]
@@ -186,7 +201,7 @@ func (c *compiler) checkSupported(maxSteps int) {
 			field string
 			used  bool
 		}{
-			{"flow_name", s.FlowName != ""}, {"for_each", s.ForEach != nil}, {"step_type", s.StepType != "" && s.StepType != "tool"},
+			{"for_each", s.ForEach != nil}, {"step_type", s.StepType != "" && s.StepType != "tool"},
 		} {
 			if unsupported.used {
 				refuse(i, s.Name(), stepPointer(i, unsupported.field), "this version does not run steps with %s", unsupported.field)
@@ -203,6 +218,7 @@ func (c *compiler) checkSupported(maxSteps int) {
 			refuse(len(flow.Steps), flow.Name, value.Pointer{"returns", entry.Target}.String(), "this version does not run $expr; use a key, a pointer or $const")
 		}
 	}
+	return ok
 }
 
 func hasExpr(v flows.MappingValue) bool {
@@ -216,8 +232,11 @@ func (c *compiler) flowContract(field string, inline flows.RawSchema, ref string
 		pointer += "_ref"
 	}
 	contract, raw := c.contract(len(c.flow.Steps), c.flow.Name, pointer, inline, ref)
-	if field == "input_schema" {
+	switch field {
+	case "input_schema":
 		c.inputRaw = raw
+	case "output_schema":
+		c.outputRaw = raw
 	}
 	return contract
 }
@@ -250,7 +269,12 @@ func (c *compiler) contract(step int, tool, pointer string, raw flows.RawSchema,
 func (c *compiler) step(i int) stepPlan {
 	s := &c.flow.Steps[i]
 	sp := stepPlan{at: i, next: -1, step: s, name: s.Name(), mapping: mapping{s.InputMapping}}
-	sp.primary = c.tool(i, s.ToolName, stepPointer(i, "tool_name"))
+	if s.FlowName != "" {
+		c.subflow(&sp, s.FlowName)
+	} else {
+		sp.primary = c.tool(i, s.ToolName, stepPointer(i, "tool_name"))
+		sp.callee = sp.primary
+	}
 	if sp.onError, sp.fallbackName = parseOnError(s.OnError); sp.onError == onErrorFallback {
 		sp.fallback = c.tool(i, sp.fallbackName, stepPointer(i, "on_error"))
 	}

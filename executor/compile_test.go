@@ -104,7 +104,7 @@ func TestWhatHasNoPlan(t *testing.T) {
 	}{
 		{&flows.Flow{Type: flows.TypeDAGFlow, Name: "f", Steps: []flows.Step{{ToolName: "t", StepID: "a"}, {ToolName: "t", StepID: "b", DependsOn: []string{"c"}}}}, executor.IssueTopologyError, "/steps/1/depends_on"},
 		{&flows.Flow{Type: flows.TypeDAGFlow, Name: "f", Steps: []flows.Step{{ToolName: "t", StepID: "a", Branches: []flows.Branch{{TargetStepID: "b", Predicate: "f(x)"}}}, {ToolName: "t", StepID: "b", DependsOn: []string{"a"}}}}, executor.IssuePredicateError, "/steps/0/branches/0/predicate"},
-		{step(flows.Step{FlowName: "other"}), executor.IssueUnsupported, "/steps/0/flow_name"},
+		{step(flows.Step{FlowName: "other"}), executor.IssueCompositionError, "/steps/0/flow_name"},
 		{step(flows.Step{ToolName: "t", ForEach: &expr}), executor.IssueUnsupported, "/steps/0/for_each"},
 		{step(flows.Step{ToolName: "t", InputMapping: flows.Mapping{{Target: "a/b", Value: flows.MappingValue{Kind: flows.MapOptional, Inner: &expr}}}}), executor.IssueUnsupported, "/steps/0/input_mapping/a~1b"},
 		{&flows.Flow{Name: "f", Returns: flows.Mapping{{Target: "x", Value: expr}}}, executor.IssueUnsupported, "/returns/x"},

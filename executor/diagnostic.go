@@ -40,6 +40,7 @@ const (
 	IssuePredicateError          = "predicate_error"
 	IssueTopologyError           = "topology_error" // field_name is the reason
 	IssueSiblingCollision        = "sibling_collision"
+	IssueCompositionError        = "composition_error" // field_name is the reason
 	IssueInvalidSchema           = "invalid_schema"
 	IssueUnknownSchema           = "unknown_schema"
 	IssueTooManySteps            = "too_many_steps"

@@ -93,6 +93,9 @@ func (r *run) open(at span) []visit {
 		v, sp := &r.visits[i], &r.plan.steps[at.from+i]
 		*v = visit{r: r, sp: sp, rec: &log[at.from+i], values: r.vars.values, buffered: n > 1}
 		*v.rec = StepRecord{StepIndex: sp.index, StepID: sp.step.StepID, ToolName: sp.name, RetryErrors: noErrors}
+		if sp.step.FlowName != "" {
+			v.rec.FlowName = &sp.name
+		}
 		v.ruledOut = r.rulesOut(sp)
 	}
 	return r.visits[:n]
@@ -142,17 +145,21 @@ func (r *run) execute(visits []visit) {
 			live++
 		}
 	}
-	limit := r.e.limits.MaxParallelSteps
-	if live < 2 {
-		limit = 1
+	if live > 1 {
+		parallel(len(visits), r.e.limits.MaxParallelSteps, func(i int) bool { return visits[i].run() })
+		return
 	}
-	parallel(len(visits), limit, func(i int) bool {
-		v := &visits[i]
-		if !v.ended {
-			v.execute()
-		}
-		return v.f == nil
-	})
+	for i := range visits {
+		visits[i].run()
+	}
+}
+
+// run executes a step unless there is nothing to execute. It reports whether later steps may start.
+func (v *visit) run() bool {
+	if !v.ended {
+		v.execute()
+	}
+	return v.f == nil
 }
 
 // settle takes the outcome of a step: merges its outputs, follows its branches, completes its record. It reports
@@ -162,7 +169,7 @@ func (r *run) settle(v *visit) bool {
 	if v.ruledOut {
 		now := r.e.now()
 		rec.Success, rec.StartedAt, rec.EndedAt = true, stamp(now), stamp(now)
-		r.executed++
+		r.count(rec)
 		return true
 	}
 	if v.f == nil && !rec.Skipped {
@@ -179,10 +186,7 @@ func (r *run) settle(v *visit) bool {
 		v.f.write(rec)
 	}
 	r.close(v)
-	r.executed++
-	if rec.Success && !rec.Skipped {
-		r.finished++
-	}
+	r.count(rec)
 	for i := range v.events {
 		r.deliver(v.events[i])
 	}

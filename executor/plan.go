@@ -28,6 +28,9 @@ type Plan struct {
 	collision flows.CollisionPolicy
 	inferred  flows.RawSchema
 	inputRaw  flows.RawSchema
+	outputRaw flows.RawSchema
+	final     *known // what the flow returns
+	broken    string // the first error of a flow that others call, "" when it compiles
 }
 
 // InputSchema is what a caller should send: the flow's declared input schema or, where it declares none, the one
@@ -42,13 +45,40 @@ func (p *Plan) InputSchema() flows.RawSchema {
 // Flow is the flow that was compiled; it must not be changed.
 func (p *Plan) Flow() *flows.Flow { return p.flow }
 
-// Tools lists the distinct tools that the plan may call, fallbacks included, in step order.
+// Tools lists the distinct tools that the plan may call, fallbacks and those of the flows that it calls included, in
+// step order.
 func (p *Plan) Tools() []*flows.Tool {
 	var out []*flows.Tool
+	add := func(t *flows.Tool) {
+		if !slices.Contains(out, t) {
+			out = append(out, t)
+		}
+	}
 	for i := range p.steps {
-		for _, tp := range []*toolPlan{p.steps[i].primary, p.steps[i].fallback} {
-			if tp != nil && !slices.Contains(out, tp.tool) {
-				out = append(out, tp.tool)
+		sp := &p.steps[i]
+		for _, tp := range []*toolPlan{sp.primary, sp.fallback} {
+			if tp != nil {
+				add(tp.tool)
+			}
+		}
+		if sp.sub != nil && sp.sub.plan != nil {
+			for _, t := range sp.sub.plan.Tools() {
+				add(t)
+			}
+		}
+	}
+	return out
+}
+
+// Flows lists the distinct flows that the plan calls, directly or through others, in step order.
+func (p *Plan) Flows() []*flows.Flow {
+	var out []*flows.Flow
+	for i := range p.steps {
+		if sub := p.steps[i].sub; sub != nil && sub.plan != nil {
+			for _, f := range append([]*flows.Flow{sub.plan.flow}, sub.plan.Flows()...) {
+				if !slices.Contains(out, f) {
+					out = append(out, f)
+				}
 			}
 		}
 	}
@@ -86,7 +116,9 @@ type stepPlan struct {
 	level        int
 	step         *flows.Step
 	name         string
-	primary      *toolPlan // nil: the tool is not registered
+	primary      *toolPlan // nil: the tool is not registered, or the step calls a flow
+	sub          *subflow  // nil: the step calls a tool, or an unknown flow
+	callee       *toolPlan // what checks know of the tool or flow; nil: nothing
 	mapping      mapping
 	guard        *predicate.Predicate
 	onError      onError

@@ -37,7 +37,7 @@ func safeToRetry(s *flows.SafetyContract) bool {
 // errors then end with note.
 func (r *run) retryPolicy(sp *stepPlan) (policy *flows.RetryPolicy, note string) {
 	policy = sp.step.Retry
-	if policy == nil || policy.MaxRetries == 0 || !r.e.strict || safeToRetry(sp.primary.tool.Safety) {
+	if policy == nil || policy.MaxRetries == 0 || !r.e.strict || sp.callee == nil || safeToRetry(sp.callee.tool.Safety) {
 		return policy, ""
 	}
 	return nil, fmt.Sprintf(" (retry suppressed: tool '%s' safety contract disallows unsafe retry under strict_safety=True)", sp.name)

@@ -21,7 +21,7 @@ func (v *visit) prepare() {
 
 func (v *visit) ready() *failure {
 	sp := v.sp
-	if sp.primary == nil {
+	if sp.primary == nil && sp.step.FlowName == "" {
 		return failMissingTool(sp.name)
 	}
 	resolved, f := sp.mapping.resolve(v.values, sp.name, sp.index)
@@ -33,6 +33,9 @@ func (v *visit) ready() *failure {
 		return f
 	}
 	v.emit(Event{Kind: EventStepStart, StepIndex: sp.index, ToolName: sp.name, Inputs: resolved})
+	if sp.primary == nil {
+		return nil // a flow's own steps pass the gates
+	}
 	skip, f := v.r.safety(sp, sp.primary)
 	if skip {
 		v.ended = true
@@ -63,19 +66,23 @@ func (rec *StepRecord) skip() {
 // it answers or the retry policy ends.
 func (v *visit) attempts() (map[string]any, int, *failure) {
 	r, sp, rec := v.r, v.sp, v.rec
-	inputs, f := sp.primary.accept(sp.index, v.resolved)
-	if f != nil {
-		rec.RetryErrors = []string{f.raw}
-		return nil, 0, f
+	inputs := v.resolved
+	if sp.primary != nil {
+		var f *failure
+		if inputs, f = sp.primary.accept(sp.index, v.resolved); f != nil {
+			rec.RetryErrors = []string{f.raw}
+			return nil, 0, f
+		}
 	}
 	rec.Inputs = inputs
 	policy, suppressed := r.retryPolicy(sp)
 	for attempt := 1; ; attempt++ {
-		outputs, size, f := v.attempt(sp.primary, inputs, attempt, false)
+		outputs, size, f := v.call(inputs, attempt)
 		if f == nil {
 			return outputs, size, nil
 		}
-		if !f.ended {
+		// The errors of a flow stand in its result; they are listed here only where it is tried again.
+		if !f.ended && (sp.primary != nil || policy != nil) {
 			rec.RetryErrors = append(rec.RetryErrors, f.raw+suppressed)
 		}
 		if f.ended || policy == nil || attempt > policy.MaxRetries || !retryable(policy, f) {
@@ -88,6 +95,14 @@ func (v *visit) attempts() (map[string]any, int, *failure) {
 		}
 		rec.RetryCount = attempt
 	}
+}
+
+// call is one attempt at what the step calls.
+func (v *visit) call(inputs map[string]any, attempt int) (map[string]any, int, *failure) {
+	if v.sp.primary == nil {
+		return v.callFlow()
+	}
+	return v.attempt(v.sp.primary, inputs, attempt, false)
 }
 
 // attempt is one call of a tool: a private copy of the inputs goes out, a private copy of the answer comes in, is

@@ -233,7 +233,9 @@ func (r *reader) step(path string, v any, dag bool) Step {
 		DecisionCandidates: o.texts("decision_candidates"),
 		InputContract:      o.text("input_contract", ""), OutputContract: o.text("output_contract", ""),
 	}
-	if (s.ToolName == "") == (s.FlowName == "") {
+	_, tool := o.get("tool_name")
+	_, flow := o.get("flow_name")
+	if tool == flow || r.strict && s.Name() == "" { // the base system takes an empty name
 		o.fail(path, "invalid", "a step names either tool_name or flow_name")
 	}
 	if _, given := o.get("decision_candidates"); given {

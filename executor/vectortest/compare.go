@@ -20,13 +20,12 @@ func differences(expect, actual map[string]any) []string {
 			continue
 		case "last_step":
 			steps, _ := actual["steps"].([]any)
-			if len(steps) == 0 {
-				out = append(out, "no steps")
-				continue
-			}
-			for _, d := range differences(want.(map[string]any), steps[len(steps)-1].(map[string]any)) {
-				out = append(out, "last step "+d)
-			}
+			out = append(out, recordDifferences(want.(map[string]any), steps, len(steps)-1)...)
+			continue
+		case "record":
+			w := want.(map[string]any)
+			steps, _ := actual["steps"].([]any)
+			out = append(out, recordDifferences(w["is"].(map[string]any), steps, int(w["at"].(int64)))...)
 			continue
 		case "cost_report", "profile":
 			if w, ok := want.(map[string]any); ok {
@@ -54,6 +53,14 @@ func differences(expect, actual map[string]any) []string {
 	return out
 }
 
+// recordDifferences compares one record alone.
+func recordDifferences(want map[string]any, steps []any, at int) []string {
+	if at < 0 || at >= len(steps) {
+		return []string{fmt.Sprintf("no record %d of %d", at, len(steps))}
+	}
+	return stepDifferences([]any{want}, steps[at:at+1])
+}
+
 func stepDifferences(want []any, got any) []string {
 	steps, _ := got.([]any)
 	if len(steps) != len(want) {
@@ -67,6 +74,16 @@ func stepDifferences(want []any, got any) []string {
 			switch key {
 			case "error_message":
 				same = sameMessage(w[key], g[key])
+			case "sub_result":
+				ws, isResult := w[key].(map[string]any)
+				gs, gotResult := g[key].(map[string]any)
+				if isResult && gotResult {
+					for _, d := range differences(ws, gs) {
+						out = append(out, fmt.Sprintf("steps[%d].sub_result.%s", i, d))
+					}
+					continue
+				}
+				same = !isResult && !gotResult
 			case "retry_errors":
 				same = slices.EqualFunc(w[key].([]any), g[key].([]any), sameMessage)
 			default:

@@ -24,6 +24,7 @@ var rules = []rule{
 	{"R5", predicatesParseEarly},
 	{"R2", skippedMergesNothing},
 	{"R1", failureIsAResult},
+	{"R6", subflowsAreSteps},
 	{"R3", fallbackMeetsContract},
 	{"R12", strictIndexes},
 	{"R13", inputsAreValidatedOnce},
@@ -34,6 +35,7 @@ var rules = []rule{
 
 // flowDoc is what rules read of a flow file.
 type flowDoc struct {
+	Name           string    `json:"name"`
 	Type           string    `json:"type"`
 	InputSchemaRef string    `json:"input_schema_ref"`
 	Steps          []stepDoc `json:"steps"`
@@ -160,6 +162,37 @@ func failureIsAResult(_ *Vector, f *flowDoc, expect map[string]any) map[string]a
 	return map[string]any{"success": false, "status": "failed", "final_output": nil, "steps": steps}
 }
 
+// subflowsAreSteps (R6): a sub-flow that is refused is a failed record; on_error and retry hold for sub-flow steps.
+func subflowsAreSteps(v *Vector, f *flowDoc, expect map[string]any) map[string]any {
+	if r, code := raised(expect); code == flows.CWFlowStatus.Code && r["flow_name"] != f.Name {
+		return map[string]any{"success": false, "status": "failed", "final_output": nil, "last_step": map[string]any{
+			"tool_name": r["flow_name"], "success": false, "error_code": flows.CWFlowExecution.Code, "sub_result": nil}}
+	}
+	steps, _ := expect["steps"].([]any)
+	if len(steps) == 0 {
+		return nil
+	}
+	last := steps[len(steps)-1].(map[string]any)
+	i := len(steps) - 1
+	if i >= len(f.Steps) || f.Steps[i].FlowName == "" || last["success"] == true || last["sub_result"] == nil {
+		return nil
+	}
+	step := map[string]any{"tool_name": last["tool_name"], "flow_name": last["flow_name"], "inputs": last["inputs"]}
+	fallback, isFallback := strings.CutPrefix(f.Steps[i].OnError, "fallback:")
+	switch {
+	case isFallback:
+		step["fallback_used"], step["fallback_tool_name"] = true, fallback
+		if tool := v.tool(fallback); tool != nil {
+			_, step["success"] = apply(tool.InputSchema, last["inputs"])
+		}
+	case f.Steps[i].OnError == "skip":
+		step["success"], step["skipped"], step["outputs"] = true, true, map[string]any{}
+	default:
+		return nil
+	}
+	return map[string]any{"record": map[string]any{"at": int64(i), "is": step}}
+}
+
 // fallbackMeetsContract (R3): a fallback's output that violates the output contract fails the step.
 func fallbackMeetsContract(v *Vector, f *flowDoc, expect map[string]any) map[string]any {
 	return eachStep(expect, func(i int, step map[string]any, out map[string]any) {
@@ -210,7 +243,7 @@ func strictIndexes(v *Vector, f *flowDoc, expect map[string]any) map[string]any 
 
 // inputsAreValidatedOnce (R13): inputs that do not fit are reported once, without retries.
 func inputsAreValidatedOnce(v *Vector, _ *flowDoc, expect map[string]any) map[string]any {
-	return eachStep(expect, func(_ int, step map[string]any, _ map[string]any) {
+	return deepStep(expect, func(step map[string]any) {
 		if tool := v.tool(step["tool_name"]); tool == nil || !isPositive(step["retry_count"]) || fitsSchema(tool.InputSchema, step["inputs"]) {
 			return
 		}
@@ -238,7 +271,7 @@ func filterIsExact(v *Vector, f *flowDoc, expect map[string]any) map[string]any 
 
 // inputsAreCoerced (R17): a record's inputs are the ones that the tool received.
 func inputsAreCoerced(v *Vector, _ *flowDoc, expect map[string]any) map[string]any {
-	return eachStep(expect, func(_ int, step map[string]any, _ map[string]any) {
+	return deepStep(expect, func(step map[string]any) {
 		message, _ := step["error_message"].(string)
 		code, _ := step["error_code"].(string)
 		early := code == flows.CWToolNotFound.Code && step["fallback_used"] != true || code == flows.CWInputMapping.Code || strings.Contains(message, "step_input_contract")
@@ -253,27 +286,40 @@ func inputsAreCoerced(v *Vector, _ *flowDoc, expect map[string]any) map[string]a
 }
 
 // onlyFinishedStepsSave (R19): avoided calls count the steps that succeeded and were not skipped.
-func onlyFinishedStepsSave(_ *Vector, _ *flowDoc, expect map[string]any) map[string]any {
+func onlyFinishedStepsSave(v *Vector, _ *flowDoc, expect map[string]any) map[string]any {
 	report, ok := expect["cost_report"].(map[string]any)
 	if !ok {
 		return nil
 	}
-	finished := -1
-	for _, s := range expect["steps"].([]any) {
-		if step := s.(map[string]any); step["success"] == true && step["skipped"] != true {
-			finished++
-		}
-	}
-	avoided := float64(max(0, finished))
+	avoided := float64(max(0, finishedSteps(expect)-1))
 	profile := report["profile"].(map[string]any)
 	number := func(key string) float64 { f, _ := profile[key].(float64); return f }
 	report = maps.Clone(report)
 	report["llm_calls_avoided"] = int64(avoided)
 	report["latency_saved_ms"] = avoided * number("avg_llm_latency_ms")
 	report["cost_saved_usd"] = avoided * number("avg_tokens_per_call") * number("cost_per_token_usd")
-	out := maps.Clone(expect)
+	out := eachStep(expect, func(_ int, step, _ map[string]any) {
+		if sub, ok := step["sub_result"].(map[string]any); ok {
+			step["sub_result"] = onlyFinishedStepsSave(v, nil, sub)
+		}
+	})
 	out["cost_report"] = report
 	return out
+}
+
+// finishedSteps counts the steps that succeeded without being skipped, those of sub-flows in place of their step.
+func finishedSteps(result map[string]any) int {
+	n := 0
+	steps, _ := result["steps"].([]any)
+	for _, s := range steps {
+		step := s.(map[string]any)
+		if sub, ok := step["sub_result"].(map[string]any); ok {
+			n += finishedSteps(sub)
+		} else if step["success"] == true && step["skipped"] != true {
+			n++
+		}
+	}
+	return n
 }
 
 // eachStep copies expect and lets edit change the copy's steps, and the copy itself.
@@ -291,6 +337,18 @@ func eachStep(expect map[string]any, edit func(i int, step, out map[string]any))
 	}
 	out["steps"] = edited
 	return out
+}
+
+// deepStep is eachStep that goes into the results of sub-flows too; their steps have no place in the flow.
+func deepStep(expect map[string]any, edit func(step map[string]any)) map[string]any {
+	return eachStep(expect, func(_ int, step, _ map[string]any) {
+		edit(step)
+		if sub, ok := step["sub_result"].(map[string]any); ok {
+			if edited := deepStep(sub, edit); edited != nil {
+				step["sub_result"] = edited
+			}
+		}
+	})
 }
 
 func (v *Vector) tool(name any) *toolSpec {

@@ -69,7 +69,19 @@ func (v *Vector) execute(now func() time.Time) (map[string]any, error) {
 	if err := executor.Gate(flow, call.Force); errors.As(err, &cw) {
 		return map[string]any{"raised": map[string]any{"code": cw.Code, "type": cw.Class, "flow_name": flow.Name, "status": string(flow.Status)}}, nil
 	}
-	plan, diagnostics := executor.Compile(flow, w.tools, executor.CompileOptions{Schemas: w.schemas})
+	set, err := v.flowSet(flow)
+	if err != nil {
+		return nil, err
+	}
+	depth, err := v.compositionDepth()
+	if err != nil {
+		return nil, err
+	}
+	var ce *executor.CompositionError
+	if err := executor.CheckComposition(flow, set, depth); errors.As(err, &ce) {
+		return map[string]any{"raised": map[string]any{"code": flows.CWFlowComposition.Code, "type": flows.CWFlowComposition.Class, "flow_name": ce.Flow, "reason": ce.Reason, "message": ce.Error()}}, nil
+	}
+	plan, diagnostics := executor.Compile(flow, w.tools, executor.CompileOptions{Schemas: w.schemas, Flows: set, MaxCompositionDepth: depth})
 	if plan == nil {
 		return nil, fmt.Errorf("no plan: %v", diagnostics)
 	}
@@ -117,6 +129,56 @@ func (v *Vector) load() (flow *flows.Flow, refused map[string]any, err error) {
 	return nil, map[string]any{"registration_error": form}, nil
 }
 
+// flowSet are the flows of a vector; the highest version of a name is its active one.
+type flowSet []*flows.Flow
+
+func (s flowSet) Flow(name, version string) (*flows.Flow, bool) {
+	var found *flows.Flow
+	for _, f := range s {
+		if f.Name != name || version != "" && f.Version != version {
+			continue
+		}
+		if found == nil || newer(f.Version, found.Version) {
+			found = f
+		}
+	}
+	return found, found != nil
+}
+
+func newer(a, b string) bool {
+	x, errX := flows.ParseVersion(a)
+	y, errY := flows.ParseVersion(b)
+	return errX == nil && errY == nil && x.Compare(y) > 0
+}
+
+func (v *Vector) flowSet(main *flows.Flow) (flowSet, error) {
+	set := flowSet{main}
+	for _, raw := range v.Subflows {
+		f, _, err := flows.ParseFlow(raw)
+		if err != nil {
+			return nil, fmt.Errorf("sub-flow does not load: %w", err)
+		}
+		set = append(set, f)
+	}
+	return set, nil
+}
+
+// compositionDepth is the vector's limit as CompileOptions writes it.
+func (v *Vector) compositionDepth() (int, error) {
+	raw, ok := v.Executor["max_composition_depth"]
+	if !ok {
+		return 0, nil
+	}
+	var depth int
+	if err := json.Unmarshal(raw, &depth); err != nil {
+		return 0, fmt.Errorf("max_composition_depth: %w", err)
+	}
+	if depth == 0 {
+		depth = -1
+	}
+	return depth, nil
+}
+
 func (v *Vector) engine(w *world, now func() time.Time) (*executor.Engine, error) {
 	opts := executor.Options{
 		Invoker: executor.NewMux(map[string]executor.Invoker{local.Kind: w.registry}),
@@ -151,10 +213,20 @@ func resultForm(result *executor.RunResult) (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := v.(map[string]any)
-	out["steps"] = out["execution_log"]
-	delete(out, "execution_log")
-	return out, nil
+	return inVectorForm(v.(map[string]any)), nil
+}
+
+func inVectorForm(result map[string]any) map[string]any {
+	steps, _ := result["execution_log"].([]any)
+	for _, s := range steps {
+		step := s.(map[string]any)
+		if sub, ok := step["sub_result"].(map[string]any); ok {
+			step["sub_result"] = inVectorForm(sub)
+		}
+	}
+	result["steps"] = result["execution_log"]
+	delete(result, "execution_log")
+	return result
 }
 
 // runKind runs the vectors that are no executions.
@@ -178,7 +250,7 @@ func (v *Vector) runKind(expect map[string]any) (Verdict, string, error) {
 		// Delays are durations here, which have nanoseconds.
 		expect = map[string]any{"delays": roundNano(expect["delays"].([]any))}
 		actual = map[string]any{"delays": roundNano(delays)}
-	case "policy_validation", "on_error_validation":
+	case "policy_validation", "on_error_validation", "step_validation":
 		return v.runLoad(expect)
 	case "formula":
 		profile := executor.DefaultCostProfile
@@ -221,6 +293,9 @@ func (v *Vector) runKind(expect map[string]any) (Verdict, string, error) {
 // runLoad loads a flow with the vector's retry policy or on_error.
 func (v *Vector) runLoad(expect map[string]any) (Verdict, string, error) {
 	step := map[string]any{"tool_name": "t"}
+	if v.Step != nil {
+		step = v.Step
+	}
 	if v.OnError != nil {
 		step["on_error"] = *v.OnError
 	}
@@ -232,7 +307,7 @@ func (v *Vector) runLoad(expect map[string]any) (Verdict, string, error) {
 		return Fail, "", err
 	}
 	_, _, err = flows.ParseFlow(data)
-	wantOK := expect["result"] == "ok"
+	wantOK := expect["result"] == "ok" || expect["ok"] == true
 	if (err == nil) != wantOK {
 		return Fail, fmt.Sprintf("expected %v, loading gave %v", expect, err), nil
 	}

@@ -30,6 +30,7 @@ type Vector struct {
 	Expect       json.RawMessage            `json:"expect"`
 	Policy       map[string]json.RawMessage `json:"policy"`
 	OnError      *string                    `json:"on_error"`
+	Step         map[string]any             `json:"step"`
 	Steps        int                        `json:"steps_executed"`
 	ActualMS     float64                    `json:"actual_execution_ms"`
 	Profile      map[string]float64         `json:"profile"`
@@ -95,7 +96,6 @@ func (v *Vector) scope() string {
 	var flow struct {
 		Type  string
 		Steps []struct {
-			FlowName     string                     `json:"flow_name"`
 			StepType     string                     `json:"step_type"`
 			ForEach      json.RawMessage            `json:"for_each"`
 			InputMapping map[string]json.RawMessage `json:"input_mapping"`
@@ -105,9 +105,6 @@ func (v *Vector) scope() string {
 		_ = json.Unmarshal(v.Flow, &flow) // what is malformed is for the codec to refuse
 	}
 	for _, s := range flow.Steps {
-		if s.FlowName != "" {
-			return "composition"
-		}
 		if s.StepType == "capability" {
 			return "capability steps"
 		}
@@ -120,8 +117,7 @@ func (v *Vector) scope() string {
 			}
 		}
 	}
-	for _, o := range [][2]string{{"step_cache", "step cache"}, {"approval", "approvals"}, {"decision", "decisions"}, {"guardrail", "guardrails"},
-		{"max_composition_depth", "composition"}} {
+	for _, o := range [][2]string{{"step_cache", "step cache"}, {"approval", "approvals"}, {"decision", "decisions"}, {"guardrail", "guardrails"}} {
 		if _, used := v.Executor[o[0]]; used {
 			return o[1]
 		}
