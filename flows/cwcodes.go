@@ -44,6 +44,8 @@ var (
 	CWCostProfile             = CWError{"CW-E033", "CostProfileError"}
 	CWTraceImport             = CWError{"CW-E035", "AgentTraceImportError"}
 	CWPredicateSyntax         = CWError{"CW-E036", "PredicateSyntaxError"}
+	CWAttestationInput        = CWError{"CW-E039", "AttestationInputError"}
+	CWFixtureStale            = CWError{"CW-E040", "FixtureStaleError"}
 	CWOutputMapping           = CWError{"CW-E041", "OutputMappingError"}
 	CWFlowAuthentication      = CWError{"CW-E045", "FlowAuthenticationError"}
 	CWRateLimit               = CWError{"CW-E046", "RateLimitExceededError"}

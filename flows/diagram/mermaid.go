@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 )
 
 // mermaid is a Mermaid graph. Labels that Mermaid could read as something else are quoted.
@@ -133,11 +134,8 @@ func dotName(s string) string {
 		}
 		return '_'
 	}, s)
-	for _, first := range s {
-		if unicode.IsLetter(first) {
-			return s
-		}
-		break
+	if first, _ := utf8.DecodeRuneInString(s); unicode.IsLetter(first) {
+		return s
 	}
 	return "G_" + s
 }

@@ -1,0 +1,202 @@
+package flowtest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+
+	"pave/executor"
+	"pave/flows"
+	"pave/flows/value"
+)
+
+// fixtureVersion is the version of the fixture file.
+const fixtureVersion = 1
+
+// Fixture is a record of tool calls that answers the same calls again.
+type Fixture struct {
+	Version      int           `json:"version"`
+	Interactions []Interaction `json:"interactions"`
+}
+
+// Interaction is one recorded call: the validated input that the tool got, and what it answered.
+type Interaction struct {
+	ToolName string       `json:"tool_name"`
+	Input    Value        `json:"input"`
+	Output   Value        `json:"output"`
+	Error    *AnswerError `json:"error,omitempty"`
+}
+
+// MarshalJSON writes the value, null when it is not set.
+func (v Value) MarshalJSON() ([]byte, error) { return value.Encode(v.V), nil }
+
+// ParseFixture reads a fixture file. The error is a *flows.Error that names it.
+func ParseFixture(data []byte, path string) (*Fixture, error) {
+	var f Fixture
+	if err := strictly(data, &f); err != nil {
+		return nil, invalid(path, "%v", err)
+	}
+	if f.Version != fixtureVersion {
+		return nil, invalid(path, "fixtures of version %d cannot be read, only %d", f.Version, fixtureVersion)
+	}
+	for i := range f.Interactions {
+		if f.Interactions[i].ToolName == "" {
+			return nil, invalid(path, "/interactions/%d: needs tool_name", i)
+		}
+	}
+	return &f, nil
+}
+
+// ReadFixture reads a fixture file.
+func ReadFixture(path string) (*Fixture, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, invalid(path, "%v", err)
+	}
+	return ParseFixture(data, path)
+}
+
+// Encode writes the fixture file.
+func (f *Fixture) Encode() ([]byte, error) {
+	f.Version = fixtureVersion
+	out, err := json.MarshalIndent(f, "", "  ")
+	return append(out, '\n'), err
+}
+
+// FixtureOf makes a fixture of the records of a run, with those of sub-flows and loops. Steps that never called their
+// tool have no interaction. What the run's record redacted stays redacted.
+func FixtureOf(result *executor.RunResult) *Fixture {
+	f := &Fixture{Version: fixtureVersion}
+	f.add(result.ExecutionLog)
+	return f
+}
+
+func (f *Fixture) add(records []executor.StepRecord) {
+	for i := range records {
+		r := &records[i]
+		switch {
+		case r.SubResult != nil:
+			f.add(r.SubResult.ExecutionLog)
+		case r.Elements != nil:
+			f.add(r.Elements)
+		case r.Success && !r.Skipped && r.FlowName == nil && r.Outputs != nil:
+			tool := r.ToolName
+			if r.FallbackUsed && r.FallbackToolName != nil {
+				tool = *r.FallbackToolName
+			}
+			f.Interactions = append(f.Interactions, Interaction{ToolName: tool, Input: Value{V: r.Inputs, Set: true}, Output: Value{V: r.Outputs, Set: true}})
+		}
+	}
+}
+
+// Player answers calls from a fixture. It is an executor.Invoker, safe for concurrent use.
+type Player struct {
+	mu     sync.Mutex
+	queues map[string][]*Interaction // by tool and canonical input
+	tools  map[string]bool
+	stale  []error
+}
+
+var _ executor.PromptInvoker = (*Player)(nil)
+
+// NewPlayer plays a fixture from its beginning.
+func NewPlayer(f *Fixture) *Player {
+	p := &Player{queues: map[string][]*Interaction{}, tools: map[string]bool{}}
+	for i := range f.Interactions {
+		in := &f.Interactions[i]
+		key := callKey(in.ToolName, in.Input.V)
+		p.queues[key] = append(p.queues[key], in)
+		p.tools[in.ToolName] = true
+	}
+	return p
+}
+
+func callKey(tool string, input any) string { return tool + "\x00" + string(value.Canonical(input)) }
+
+// Invoke implements executor.Invoker. A call that was not recorded, or not this often, is a *executor.ToolError with
+// the code CW-E040.
+func (p *Player) Invoke(_ context.Context, tool *flows.Tool, input map[string]any, _ executor.CallInfo) (any, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	key := callKey(tool.Name, input)
+	queue := p.queues[key]
+	if len(queue) == 0 {
+		err := stale(tool.Name, input, "the fixtures have no call of it with this input, or no further one")
+		p.stale = append(p.stale, err)
+		return nil, err
+	}
+	p.queues[key] = queue[1:]
+	if queue[0].Error != nil {
+		return nil, queue[0].Error.tool()
+	}
+	return queue[0].Output.V, nil
+}
+
+// Prompt implements executor.PromptInvoker.
+func (p *Player) Prompt(*flows.Tool) bool { return true }
+
+// Stale lists the calls that nothing was recorded for.
+func (p *Player) Stale() []error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return append([]error(nil), p.stale...)
+}
+
+const maxShownInput = 300
+
+// stale is CW-E040: a call that nothing answers.
+func stale(tool string, input any, reason string) *executor.ToolError {
+	text := string(value.Encode(input))
+	if len(text) > maxShownInput {
+		text = text[:maxShownInput] + "..."
+	}
+	return &executor.ToolError{Class: executor.ClassOther, Code: flows.CWFixtureStale.Code, Type: flows.CWFixtureStale.Class,
+		Message: fmt.Sprintf("tool '%s' was called with %s, and %s", tool, text, reason)}
+}
+
+// Recorder passes calls on and keeps them as a fixture. It is safe for concurrent use.
+type Recorder struct {
+	next executor.Invoker
+	mu   sync.Mutex
+	kept Fixture
+}
+
+var _ executor.Invoker = (*Recorder)(nil)
+
+// NewRecorder records the calls that go through it to next.
+func NewRecorder(next executor.Invoker) *Recorder { return &Recorder{next: next} }
+
+// Invoke implements executor.Invoker.
+func (r *Recorder) Invoke(ctx context.Context, tool *flows.Tool, input map[string]any, call executor.CallInfo) (any, error) {
+	kept := Interaction{ToolName: tool.Name, Input: Value{Set: true}, Output: Value{Set: true}}
+	var err error
+	if kept.Input.V, err = value.Of(input); err != nil {
+		return nil, fmt.Errorf("record the input of '%s': %w", tool.Name, err)
+	}
+	out, err := r.next.Invoke(ctx, tool, input, call)
+	if err != nil {
+		kept.Error = &AnswerError{Message: err.Error()}
+		if known := new(executor.ToolError); errors.As(err, &known) {
+			kept.Error = &AnswerError{Class: known.Class, Code: known.Code, Message: known.Message, Type: known.Type}
+		}
+	} else if kept.Output.V, err = value.Of(out); err != nil {
+		return nil, fmt.Errorf("record the answer of '%s': %w", tool.Name, err)
+	}
+	r.mu.Lock()
+	r.kept.Interactions = append(r.kept.Interactions, kept)
+	r.mu.Unlock()
+	if kept.Error != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// Fixture is what was recorded so far, in the order in which the calls ended.
+func (r *Recorder) Fixture() *Fixture {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return &Fixture{Version: fixtureVersion, Interactions: append([]Interaction(nil), r.kept.Interactions...)}
+}
