@@ -21,7 +21,7 @@ const defaultGap = 30 * time.Minute
 // first received is kept), or events have neither time, turn nor seq, or start in one millisecond by a clock that knows
 // no finer and nothing else tells (they keep their arrival order).
 //
-//   - Session of an event: its own id, else that of the nearest ancestor span, else the one session its origin is
+//   - Session of an event: its own id (unless it is weak and its trace has a better one), else that of the nearest ancestor span, else the one session its origin is
 //     bound to, else (several) the session of the latest event of the trace that started before it, else the origin.
 //   - Copies of one call (see mergeCalls) collapse to the richest.
 //   - Run of an event: its own, else that of the nearest ancestor span.
@@ -53,7 +53,8 @@ func Assemble(tenant, sessionID string, events []Event, opts AssembleOptions) *S
 	return s
 }
 
-// AssembleAll assembles every session that the events make, in order of their first event. It completes Origin and
+// AssembleAll assembles every session that the events make, in order of their first event; those without anything are
+// left out. It completes Origin and
 // Identity as Identify does, taking the events as one request.
 func AssembleAll(tenant string, events []Event, opts AssembleOptions) []*Session {
 	Identify(events)
@@ -86,7 +87,10 @@ func AssembleAll(tenant string, events []Event, opts AssembleOptions) []*Session
 		for _, i := range members[id] {
 			own = append(own, events[i])
 		}
-		sessions = append(sessions, Assemble(tenant, id, own, opts))
+		s := Assemble(tenant, id, own, opts)
+		if len(s.Runs) > 0 || s.Ended {
+			sessions = append(sessions, s)
+		}
 	}
 	return sessions
 }
@@ -109,6 +113,11 @@ type item struct {
 }
 
 func (it *item) end() time.Time { return it.e.Start.Add(it.e.Duration) }
+
+// told reports a call that only messages of model calls tell of.
+func (it *item) told() bool {
+	return it.e.Call != nil && strings.HasSuffix(it.e.Source, SourceTold)
+}
 
 // rank orders what happens at one moment: the user speaks, the model answers, the call runs.
 func (it *item) rank() int {

@@ -90,8 +90,11 @@ func dropCopies(items []*item, kind Kind, complete func(kept, copied *item)) []*
 //     turn is not known, with equal arguments. Call ids repeat over turns, so the k-th use of an id in one source is
 //     the k-th use in the other.
 //
-// Calls that were only seen in messages are dropped when executed ones are there. Conflicts counts the different
-// copies that say something else than the kept one.
+// A span and a log record of one sender, of which one has no call id, are copies where tool and arguments are equal and
+// no other is nearer in time.
+//
+// Calls that were only requested are dropped when executed ones are there; those that messages tell of are then not even
+// copies. Conflicts counts the different copies that say something else than the kept one.
 func mergeCalls(items []*item, tree *spanTree) (kept []*item, conflicts int) {
 	var calls, rest []*item
 	executed := false
@@ -103,6 +106,9 @@ func mergeCalls(items []*item, tree *spanTree) (kept []*item, conflicts int) {
 		calls = append(calls, it)
 		executed = executed || it.e.Call.Status != StatusRequested
 	}
+	if executed {
+		calls = slices.DeleteFunc(calls, func(it *item) bool { return it.told() })
+	}
 	m := merger{calls: calls, leader: make([]int, len(calls))}
 	for i := range m.leader {
 		m.leader[i] = i
@@ -110,6 +116,7 @@ func mergeCalls(items []*item, tree *spanTree) (kept []*item, conflicts int) {
 	m.byIdentity()
 	m.byTwin(tree)
 	m.byCallID(provisionalTurns(calls, rest))
+	m.bySibling()
 	groups := make(map[int][]*item)
 	for i, it := range calls {
 		groups[m.find(i)] = append(groups[m.find(i)], it)
@@ -164,6 +171,10 @@ func (m *merger) byIdentity() {
 // SourceMCP is the prefix of the Source of spans of MCP clients and servers. Client and server share it, so that inside
 // a call of the same tool they stand for that call.
 const SourceMCP = "otlp/mcp"
+
+// SourceTold ends the Source of calls that messages of model calls tell of. They count only in sessions where no
+// execution is seen, and there each call id once: every model call is told the whole history again.
+const SourceTold = "/messages"
 
 // byTwin joins MCP spans, and spans of a second instrumentation, with the call around them.
 func (m *merger) byTwin(tree *spanTree) {
@@ -258,6 +269,60 @@ func (m *merger) byCallID(turns []int32) {
 	}
 }
 
+// SourceSpan ends the Source of spans of a sender that also writes log records of the same calls.
+const SourceSpan = "-span"
+
+// bySibling joins a log record without a call id with the span of the same sender, tool and arguments that is nearest
+// in time.
+func (m *merger) bySibling() {
+	type key struct{ source, tool string }
+	spans := make(map[key][]int)
+	for i, it := range m.calls {
+		if source, ok := strings.CutSuffix(it.e.Source, SourceSpan); ok {
+			spans[key{source, it.e.Call.Tool}] = append(spans[key{source, it.e.Call.Tool}], i)
+		}
+	}
+	if len(spans) == 0 {
+		return
+	}
+	var logs []int
+	for i, it := range m.calls {
+		if it.e.Call.CallID == "" && len(spans[key{it.e.Source, it.e.Call.Tool}]) > 0 {
+			logs = append(logs, i)
+		}
+	}
+	slices.SortStableFunc(logs, func(a, b int) int { return compareTime(m.calls[a], m.calls[b]) })
+	taken := make(map[int]bool)
+	for _, i := range logs { // those that are joined already, such as a record below its span
+		for _, j := range spans[key{m.calls[i].e.Source, m.calls[i].e.Call.Tool}] {
+			if m.find(i) == m.find(j) {
+				taken[i], taken[j] = true, true
+			}
+		}
+	}
+	for _, i := range logs {
+		if taken[i] {
+			continue
+		}
+		log, best := m.calls[i], -1
+		for _, j := range spans[key{log.e.Source, log.e.Call.Tool}] {
+			span := m.calls[j]
+			if taken[j] || log.e.Call.Args != nil && span.e.Call.Args != nil && !sameJSON(log.e.Call.Args, span.e.Call.Args) {
+				continue
+			}
+			if best < 0 || apart(log, span) < apart(log, m.calls[best]) {
+				best = j
+			}
+		}
+		if best >= 0 {
+			taken[best] = true
+			m.join(i, best)
+		}
+	}
+}
+
+func apart(a, b *item) time.Duration { return a.e.Start.Sub(b.e.Start).Abs() }
+
 // compareTime orders by start; spans that start together by what does not depend on arrival.
 func compareTime(a, b *item) int {
 	return cmp.Or(a.e.Start.Compare(b.e.Start), strings.Compare(a.e.Source, b.e.Source),
@@ -267,7 +332,7 @@ func compareTime(a, b *item) int {
 // sameUse finds among events of one source and call id the one that i is a copy of, -1 for none.
 func (m *merger) sameUse(uses []int, i int, turns []int32) int {
 	for _, j := range uses {
-		if m.find(i) == m.find(j) {
+		if m.find(i) == m.find(j) || m.calls[i].told() {
 			return j
 		}
 		if turns[i] >= 0 && turns[j] >= 0 {
@@ -376,8 +441,8 @@ func complete(kept, copied *item) {
 		k.Call.Tool, k.Identity = c.Call.Tool, c.Identity
 		kept.span, kept.run, kept.agent, kept.inner = copied.span, copied.run, copied.agent, false
 	}
-	if k.Start.IsZero() {
-		k.Start = c.Start
+	if k.Start.IsZero() || kept.told() && !c.Start.IsZero() && c.Start.Before(k.Start) {
+		k.Start, kept.span = c.Start, copied.span // what asked for the call, not what was given its result
 	}
 	if k.Duration == 0 {
 		k.Duration = c.Duration

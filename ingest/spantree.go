@@ -14,6 +14,9 @@ const (
 	MetaService = "service"
 	// MetaToolCallIDs lists, on a model call, the ids of the tool calls it asked for, in order.
 	MetaToolCallIDs = "tool_call_ids"
+	// MetaWeakSession marks an event whose session id is that of a transport, such as an MCP connection: it counts only
+	// where nothing of the trace names the conversation.
+	MetaWeakSession = "weak_session"
 )
 
 // maxAncestors bounds walks up the span tree, against cycles in hostile data.
@@ -25,12 +28,13 @@ type spanKey struct{ trace, span string }
 type spanTree struct {
 	events []Event
 	spans  map[spanKey]int
-	// sessions are the explicit sessions of each origin, with an event each.
+	// sessions are the explicit sessions of each origin; weak ones only where it has no other.
 	sessions map[string]map[string]bool
 }
 
 func newSpanTree(events []Event) *spanTree {
 	t := &spanTree{events: events, spans: make(map[spanKey]int), sessions: make(map[string]map[string]bool)}
+	weak := make(map[int]bool)
 	for i := range events {
 		e := &events[i]
 		if e.SpanID != "" {
@@ -39,14 +43,44 @@ func newSpanTree(events []Event) *spanTree {
 				t.spans[key] = i
 			}
 		}
-		if e.SessionID != "" {
-			if t.sessions[e.Origin] == nil {
-				t.sessions[e.Origin] = make(map[string]bool, 1)
-			}
-			t.sessions[e.Origin][e.SessionID] = true
+		switch {
+		case e.SessionID == "":
+		case e.Metadata != nil && rawjson.Kind(rawjson.Get(e.Metadata, MetaWeakSession)) == 't':
+			weak[i] = true
+		default:
+			t.bind(e)
 		}
 	}
+	t.weaken(weak)
 	return t
+}
+
+func (t *spanTree) bind(e *Event) {
+	if t.sessions[e.Origin] == nil {
+		t.sessions[e.Origin] = make(map[string]bool, 1)
+	}
+	t.sessions[e.Origin][e.SessionID] = true
+}
+
+// weaken takes weak session ids off the events of traces that have better ones, and lets them bind the others.
+func (t *spanTree) weaken(weak map[int]bool) {
+	if len(weak) == 0 {
+		return
+	}
+	strong := make(map[string]bool, len(t.sessions))
+	for origin := range t.sessions {
+		strong[origin] = true
+	}
+	t.events = slices.Clone(t.events)
+	for i := range t.events {
+		switch e := &t.events[i]; {
+		case !weak[i]:
+		case strong[e.Origin]:
+			e.SessionID = ""
+		default:
+			t.bind(e)
+		}
+	}
 }
 
 // parent is the event of the parent span, -1 when it is not here.

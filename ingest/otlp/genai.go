@@ -8,16 +8,17 @@ import (
 	"pave/ingest/rawjson"
 )
 
-// genAI: the OpenTelemetry GenAI semantic conventions, any age, and frameworks that follow them with a few keys of
-// their own: Vercel AI SDK 7, Strands, ADK, Mastra, LangSmith, pydantic-ai, Semantic Kernel, Spring AI, OpenLLMetry's
-// newer form.
+// genAI: the OpenTelemetry GenAI semantic conventions of any age. Vercel AI SDK 7, Microsoft's Agent Framework and
+// Semantic Kernel, and OpenLLMetry's newer form follow them.
 var genAI = dialect{name: "genai", role: genAIRole, tool: genAITool, model: genAIModel, agent: genAIAgent}
 
+// mergedTools is the tool's name of a span that the ADK writes around parallel calls.
+const mergedTools = "(merged tools)"
+
 func genAIRole(r *record) role {
-	tool := r.str(kToolName, kSpringTool)
 	switch r.str(kOperation) {
 	case "execute_tool":
-		if tool == "" || tool == "(merged tools)" {
+		if tool := r.str(kToolName); tool == "" || tool == mergedTools {
 			return roleLink
 		}
 		return roleTool
@@ -29,10 +30,8 @@ func genAIRole(r *record) role {
 	default:
 		return roleLink
 	}
-	switch {
-	case r.str(kSpringKind) == "tool_call" && tool != "", r.name == "running tool" && tool != "":
-		return roleTool
-	case r.str(kLLMRequestType) == "chat", r.str(kLLMRequestType) == "completion":
+	switch r.str(kLLMRequestType) {
+	case "chat", "completion":
 		return roleModel
 	}
 	return roleNone
@@ -40,27 +39,59 @@ func genAIRole(r *record) role {
 
 func genAITool(r *record, e *ingest.Event) {
 	c := e.Call
-	c.Tool = r.str(kToolName, kSpringTool)
-	c.CallID = r.str(kToolCallID, kSpringCallID)
-	args := r.json(kToolArgs, kPydanticArgs, kAdkArgs, kSpringArgs)
-	result := r.json(kToolResult, kPydanticResponse, kAdkResponse, kSpringResult)
-	if r.str(kLsKind) == "tool" { // LangSmith puts them where prompts are
-		args, result = cmpRaw(args, r.json(kPrompt)), cmpRaw(result, r.json(kCompletion))
+	c.Tool, c.CallID = r.str(kToolName), r.str(kToolCallID)
+	args, result := r.json(kToolArgs), r.json(kToolResult)
+	if args == nil && r.has[kTlInput] { // OpenLLMetry writes both forms side by side
+		args = openLLMetryArgs(r)
 	}
-	if args == nil {
-		args = eventJSON(r, "gen_ai.tool.message", "content")
+	if result == nil && r.has[kTlOutput] {
+		result, _ = openLLMetryResult(r)
 	}
-	if result == nil {
-		result = eventJSON(r, "gen_ai.choice", "message")
-	}
+	told := toldByMessages(r)
+	args, result = firstOf(args, told.args), firstOf(result, told.result)
+	e.Agent = r.str(kAgentName)
 	c.Args, c.Result = ingest.NormaliseArgs(args), unwrapResult(result)
-	e.Agent = r.str(kAgentName, kPydanticAgent)
-	r.finish(c, r.str(kToolStatus) == "error", "")
+	r.finish(c, r.str(kToolStatus) == "error" || toolMessageFailed(result), "")
+}
+
+// toldByMessages reads arguments and result from where content was kept before there were attributes for them: span
+// events of the older conventions, and of the newer ones as messages in an event.
+func toldByMessages(r *record) (told asked) {
+	if !r.isSpan || r.events.Len() == 0 {
+		return told
+	}
+	told.args = eventJSON(r, "gen_ai.tool.message", "content")
+	told.result = eventJSON(r, "gen_ai.choice", "message")
+	if input := eventJSON(r, detailsEvent, "gen_ai.input.messages"); input != nil && told.args == nil {
+		if calls := readMessages(input).calls; len(calls) == 1 {
+			told.args = calls[0].args
+		}
+	}
+	if output := eventJSON(r, detailsEvent, "gen_ai.output.messages"); output != nil && told.result == nil {
+		told.result = toolAnswer(output)
+	}
+	return told
+}
+
+// toolAnswer is the result in a list of one message of a tool with one part.
+func toolAnswer(messages []byte) (result []byte) {
+	rawjson.Elements(messages, func(m []byte) bool {
+		rawjson.Elements(firstOf(rawjson.Get(m, "parts"), rawjson.Get(m, "content")), func(p []byte) bool {
+			if part := readPart(p); isAnswer(part.kind) {
+				result = firstOf(part.result, part.content)
+			}
+			return true
+		})
+		return true
+	})
+	return result
 }
 
 func eventJSON(r *record, event, attribute string) []byte {
-	if text := r.eventText(event, attribute); text != "" {
-		return jsonText(text)
+	if e, ok := r.event(event); ok {
+		if v, ok := e.Attributes().Get(attribute); ok {
+			return r.value(v)
+		}
 	}
 	return nil
 }
@@ -69,21 +100,60 @@ func genAIModel(r *record, m *modelCall) {
 	m.Model = r.str(kResponseModel, kRequestModel)
 	m.InputTokens, m.OutputTokens = r.tokens(kInputTokens, kPromptTokens), r.tokens(kOutputTokens, kCompletionTokens)
 	m.CachedTokens = r.tokens(kCachedTokens)
+	hasEvents := r.isSpan && r.events.Len() > 0
 	switch {
 	case r.has[kOutputMessages]:
-		m.callIDs = requestedIDs(r.json(kOutputMessages))
-	case r.isSpan && r.events.Len() > 0:
-		m.callIDs = requestedIDs(eventJSON(r, "gen_ai.choice", "message"))
+		m.asked = readMessages(r.json(kOutputMessages))
+	case hasEvents:
+		m.asked = readMessages(firstOf(eventJSON(r, "gen_ai.choice", "message"), eventJSON(r, detailsEvent, "gen_ai.output.messages")))
 	}
-	if m.callIDs == nil {
-		m.callIDs = indexedIDs(r, "gen_ai.completion.", ".id")
+	if m.asked == nil || len(m.asked.calls) == 0 {
+		m.asked = indexedMessages(r, "gen_ai.completion.")
+	}
+	input := r.json(kInputMessages)
+	if input == nil && hasEvents {
+		input = eventJSON(r, detailsEvent, "gen_ai.input.messages")
 	}
 	switch {
-	case r.has[kInputMessages]:
-		m.user, m.hasUser = lastUser(r.json(kInputMessages))
-	case r.isSpan && r.events.Len() > 0:
+	case input != nil:
+		m.history = readMessages(input)
+		m.user, m.hasUser = lastUser(input)
+	case hasEvents:
+		m.history = eventMessages(r)
 		m.user, m.hasUser = lastUserEvent(r)
 	}
+	if m.history == nil && !m.hasUser {
+		m.history = indexedMessages(r, "gen_ai.prompt.")
+		m.user, m.hasUser = lastUserIndexed(r, "gen_ai.prompt.")
+	}
+}
+
+// detailsEvent carries messages as attributes of an event.
+const detailsEvent = "gen_ai.client.inference.operation.details"
+
+// eventMessages reads the history from the span events of the older conventions.
+func eventMessages(r *record) *conversation {
+	c := &conversation{open: make(map[string]int)}
+	for i := range r.events.Len() {
+		e := r.events.At(i)
+		switch e.Name() {
+		case "gen_ai.assistant.message", "gen_ai.tool.message":
+			attrs := e.Attributes()
+			if calls, ok := attrs.Get("tool_calls"); ok {
+				c.visit(r.value(calls), "assistant", 0)
+			}
+			content, ok := attrs.Get("content")
+			if !ok {
+				continue
+			}
+			if id, ok := attrs.Get("id"); ok && e.Name() == "gen_ai.tool.message" {
+				c.answer(r.text(id.AsString()), r.value(content), false)
+			} else {
+				c.visit(r.value(content), "", 0)
+			}
+		}
+	}
+	return c
 }
 
 // lastUserEvent returns the user's text when the last message that span events tell of, before the model's answer,
@@ -105,45 +175,7 @@ func lastUserEvent(r *record) (string, bool) {
 	return "", false
 }
 
-// indexedIDs collects ids from attributes that hold lists as numbered keys, such as
-// gen_ai.completion.0.tool_calls.1.id, in the order of the attributes.
-func indexedIDs(r *record, prefix, suffix string) (ids []string) {
-	for name, v := range r.all.All() {
-		if strings.HasPrefix(name, prefix) && strings.HasSuffix(name, suffix) && strings.Contains(name, "tool_call") {
-			ids = append(ids, r.text(v.AsString()))
-		}
-	}
-	return ids
-}
-
 func genAIAgent(r *record, e *ingest.Event) {
-	e.Agent = cmp.Or(r.str(kAgentName, kPydanticAgent), strings.TrimPrefix(r.text(r.name), "invoke_agent "))
-	e.RunID = r.str(kAgentRun, kAdkInvocation, kMastraRun)
-}
-
-// mcp: spans of MCP clients and servers that carry no GenAI operation.
-var mcp = dialect{name: "mcp", role: mcpRole, tool: mcpTool}
-
-func mcpRole(r *record) role {
-	name := strings.TrimPrefix(r.name, "tools/call ")
-	switch {
-	case r.str(kMCPMethod) == "tools/call" && (r.has[kToolName] || name != r.name), name != r.name && r.has[kMCPMethod]:
-		return roleTool
-	case r.has[kMCPMethod]:
-		return roleLink
-	}
-	return roleNone
-}
-
-func mcpTool(r *record, e *ingest.Event) {
-	c := e.Call
-	c.Tool = cmp.Or(r.str(kToolName), r.text(strings.TrimPrefix(r.name, "tools/call ")))
-	result := r.json(kToolResult)
-	isError := false
-	if content := rawjson.Get(result, "content"); content != nil {
-		isError = rawjson.Kind(rawjson.Get(result, "isError")) == 't'
-		result = cmpRaw(rawjson.Get(result, "structuredContent"), content)
-	}
-	c.Args, c.Result = ingest.NormaliseArgs(r.json(kToolArgs)), unwrapResult(result)
-	r.finish(c, isError, "")
+	e.Agent = cmp.Or(r.str(kAgentName), strings.TrimPrefix(r.text(r.name), "invoke_agent "))
+	e.RunID = r.str(kAgentRun)
 }

@@ -12,6 +12,7 @@ const (
 	kToolResult
 	kToolCallID
 	kToolStatus
+	kProvider
 	kAgentName
 	kAgentID
 	kAgentRun
@@ -28,12 +29,16 @@ const (
 	kCompletion
 	kErrorType
 	kErrorMessage
+	kRPCStatus
 	kAdkArgs
 	kAdkResponse
 	kAdkInvocation
+	kAdkRequest
+	kAdkAnswer
 	kPydanticArgs
 	kPydanticResponse
 	kPydanticAgent
+	kPydanticFailure
 	kSpringKind
 	kSpringTool
 	kSpringArgs
@@ -44,6 +49,7 @@ const (
 	kOIKind
 	kOIToolName
 	kOIToolID
+	kOIParameters
 	kInputValue
 	kOutputValue
 	kOIAgent
@@ -101,6 +107,7 @@ const (
 	kLogOutput
 	kLogSuccess
 	kLogError
+	kLogErrorType
 	kLogDuration
 	kLogTimestamp
 	kLogResultSeq
@@ -111,6 +118,7 @@ const (
 	kLogInputCount
 	kLogOutputCount
 	kLogCachedCount
+	kLogContentCached
 	kLogInputTokens
 	kLogOutputTokens
 	kLogCacheRead
@@ -123,12 +131,16 @@ const (
 var sessionKeys = [...]string{
 	"gen_ai.conversation.id", "session.id", "langfuse.session.id", "langfuse.trace.metadata.langfuse_session_id", "conversation.id",
 	"ai.telemetry.metadata.sessionId", "ai.telemetry.metadata.threadId", "ai.telemetry.metadata.chatId",
+	"ai.telemetry.metadata.session_id", "ai.telemetry.metadata.thread_id", "ai.telemetry.metadata.chat_id",
 	"ai.settings.context.sessionId", "ai.settings.context.threadId", "ai.settings.context.chatId",
 	"traceloop.association.properties.session_id", "traceloop.association.properties.thread_id",
 	"traceloop.association.properties.chat_id", "traceloop.association.properties.conversation_id",
 	"langsmith.metadata.session_id", "langsmith.metadata.thread_id", "langsmith.metadata.conversation_id",
 	"gcp.vertex.agent.session_id", "mastra.metadata.sessionId", "mastra.metadata.threadId", "mcp.session.id",
 }
+
+// kMCPSession is the last of them: a transport's session, which is the conversation only where nothing better is known.
+const kMCPSession = kSessionFirst + key(len(sessionKeys)) - 1
 
 // numKeys is the number of keys, sessions included.
 const numKeys = int(kSessionFirst) + len(sessionKeys)
@@ -138,19 +150,21 @@ var keyOf = func() map[string]key {
 	m := map[string]key{
 		"gen_ai.operation.name": kOperation, "gen_ai.tool.name": kToolName, "gen_ai.tool.call.arguments": kToolArgs,
 		"gen_ai.tool.call.result": kToolResult, "gen_ai.tool.call.id": kToolCallID, "gen_ai.tool.call_id": kToolCallID,
-		"gen_ai.tool.status": kToolStatus, "gen_ai.agent.name": kAgentName, "gen_ai.agent.id": kAgentID, "gen_ai.agent.call.id": kAgentRun,
+		"gen_ai.tool.status": kToolStatus, "gen_ai.provider.name": kProvider, "gen_ai.system": kProvider, "gen_ai.agent.name": kAgentName, "gen_ai.agent.id": kAgentID, "gen_ai.agent.call.id": kAgentRun,
 		"gen_ai.request.model": kRequestModel, "gen_ai.response.model": kResponseModel,
 		"gen_ai.usage.input_tokens": kInputTokens, "gen_ai.usage.output_tokens": kOutputTokens,
 		"gen_ai.usage.prompt_tokens": kPromptTokens, "gen_ai.usage.completion_tokens": kCompletionTokens,
 		"gen_ai.usage.cache_read.input_tokens": kCachedTokens, "gen_ai.usage.cache_read_input_tokens": kCachedTokens,
 		"gen_ai.input.messages": kInputMessages, "gen_ai.output.messages": kOutputMessages,
 		"gen_ai.prompt": kPrompt, "gen_ai.completion": kCompletion, "error.type": kErrorType, "error.message": kErrorMessage,
+		"rpc.response.status_code":        kRPCStatus,
 		"gcp.vertex.agent.tool_call_args": kAdkArgs, "gcp.vertex.agent.tool_response": kAdkResponse, "gcp.vertex.agent.invocation_id": kAdkInvocation,
-		"tool_arguments": kPydanticArgs, "tool_response": kPydanticResponse, "agent_name": kPydanticAgent,
+		"gcp.vertex.agent.llm_request": kAdkRequest, "gcp.vertex.agent.llm_response": kAdkAnswer,
+		"tool_arguments": kPydanticArgs, "tool_response": kPydanticResponse, "agent_name": kPydanticAgent, "pydantic_ai.tool.failure_stage": kPydanticFailure,
 		"spring.ai.kind": kSpringKind, "spring.ai.tool.definition.name": kSpringTool, "spring.ai.tool.call.arguments": kSpringArgs,
 		"spring.ai.tool.call.result": kSpringResult, "spring.ai.tool.call.id": kSpringCallID, "mcp.method.name": kMCPMethod,
 
-		"openinference.span.kind": kOIKind, "tool.name": kOIToolName, "tool.id": kOIToolID, "input.value": kInputValue, "output.value": kOutputValue,
+		"openinference.span.kind": kOIKind, "tool.name": kOIToolName, "tool.id": kOIToolID, "tool_call.id": kOIToolID, "tool.parameters": kOIParameters, "input.value": kInputValue, "output.value": kOutputValue,
 		"agent.name": kOIAgent, "graph.node.id": kOINode, "tool.agent_role": kOIRole, "llm.model_name": kOIModel,
 		"llm.token_count.prompt": kOIPromptTokens, "llm.token_count.completion": kOICompletionTokens,
 		"llm.token_count.prompt_details.cache_read": kOICacheRead, "llm.cost.total": kOICost, "metadata": kOIMetadata,
@@ -170,9 +184,9 @@ var keyOf = func() map[string]key {
 
 		"event.name": kEventName, "tool_name": kLogTool, "function_name": kLogFunction, "call_id": kLogCallID, "tool_use_id": kLogToolUseID,
 		"arguments": kLogArguments, "tool_input": kLogToolInput, "tool_parameters": kLogToolParameters, "function_args": kLogFunctionArgs,
-		"output": kLogOutput, "success": kLogSuccess, "error": kLogError, "duration_ms": kLogDuration, "event.timestamp": kLogTimestamp,
+		"output": kLogOutput, "success": kLogSuccess, "error": kLogError, "error_type": kLogErrorType, "duration_ms": kLogDuration, "event.timestamp": kLogTimestamp,
 		"tool_result_seq": kLogResultSeq, "event.sequence": kLogSequence, "agent_id": kLogAgent, "prompt": kLogPrompt, "model": kLogModel,
-		"input_token_count": kLogInputCount, "output_token_count": kLogOutputCount, "cached_token_count": kLogCachedCount,
+		"input_token_count": kLogInputCount, "output_token_count": kLogOutputCount, "cached_token_count": kLogCachedCount, "cached_content_token_count": kLogContentCached,
 		"input_tokens": kLogInputTokens, "output_tokens": kLogOutputTokens, "cache_read_tokens": kLogCacheRead, "cost_usd": kLogCost,
 	}
 	for i, name := range sessionKeys {

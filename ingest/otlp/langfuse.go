@@ -8,7 +8,7 @@ import (
 	"pave/ingest/rawjson"
 )
 
-// langfuse: the Langfuse SDK 4 and 5.
+// langfuse: the Langfuse SDK 4 and 5. The span is named as the tool.
 var langfuse = dialect{name: "langfuse", role: langfuseRole, tool: langfuseTool, model: langfuseModel, agent: langfuseAgent}
 
 func langfuseRole(r *record) role {
@@ -28,7 +28,7 @@ func langfuseRole(r *record) role {
 func langfuseTool(r *record, e *ingest.Event) {
 	c := e.Call
 	c.Tool = r.text(r.name)
-	c.Args, c.Result = ingest.NormaliseArgs(r.json(kLfInput)), unwrapResult(r.json(kLfOutput))
+	c.Args, c.Result = ingest.NormaliseArgs(unwrapCallArgs(r.json(kLfInput))), unwrapResult(r.json(kLfOutput))
 	r.finish(c, r.str(kLfLevel) == "ERROR", r.str(kLfMessage))
 }
 
@@ -46,8 +46,10 @@ func langfuseModel(r *record, m *modelCall) {
 	if cost, err := strconv.ParseFloat(string(rawjson.Get(r.json(kLfCost), "total")), 64); err == nil {
 		m.CostUSD, m.HasCost = cost, true
 	}
-	m.user, m.hasUser = lastUser(cmpRaw(rawjson.Get(r.json(kLfInput), "messages"), r.json(kLfInput)))
-	m.callIDs = requestedIDs(r.json(kLfOutput))
+	input := r.json(kLfInput)
+	input = firstOf(rawjson.Get(input, "messages"), input)
+	m.user, m.hasUser = lastUser(input)
+	m.history, m.asked = readMessages(input), readMessages(r.json(kLfOutput))
 }
 
 func langfuseAgent(r *record, e *ingest.Event) { e.Agent = cmp.Or(r.str(kAgentName), r.text(r.name)) }

@@ -29,6 +29,7 @@ var logDialects = map[string]logDialect{
 	"claude_code.user_prompt": {"claude-code", logPrompt},
 	"user_prompt":             {"claude-code", logPrompt},
 	"gemini_cli.tool_call":    {"gemini-cli", geminiTool},
+	"gemini_cli.api_response": {"gemini-cli", geminiModel},
 	"gemini_cli.user_prompt":  {"gemini-cli", logPrompt},
 }
 
@@ -61,7 +62,11 @@ func (m *mapper) logRecord(lr plog.LogRecord) {
 	if name == "" {
 		name = r.text(lr.EventName())
 	}
-	e := ingest.Event{OriginKind: ingest.OriginAgent, SessionID: r.session()}
+	e := ingest.Event{OriginKind: ingest.OriginAgent}
+	var weak bool
+	if e.SessionID, weak = r.session(); weak {
+		e.Metadata = m.weakSession()
+	}
 	// A log record is not its span: it hangs below it.
 	if !lr.TraceID().IsEmpty() {
 		e.TraceID = m.trace16(lr.TraceID())
@@ -118,7 +123,7 @@ func logTool(r *record, at time.Time, e *ingest.Event, c ingest.ToolCall) bool {
 		e.Start = at.Add(-e.Duration)
 	}
 	if c.Status == ingest.StatusError && c.Error == "" {
-		c.Error = r.str(kLogError, kErrorType)
+		c.Error = r.str(kLogError, kErrorType, kLogErrorType)
 	}
 	seq, ok := r.integer(kLogResultSeq, kLogSequence)
 	if ok {

@@ -2,10 +2,9 @@ package otlp
 
 import (
 	"cmp"
-	"strconv"
-	"strings"
 
 	"pave/ingest"
+	"pave/ingest/rawjson"
 )
 
 // openInference: the conventions of Phoenix and Arize, written by instrumentations of LangChain, LlamaIndex, CrewAI,
@@ -27,13 +26,23 @@ func openInferenceRole(r *record) role {
 	return roleLink
 }
 
-// openInferenceTool: a tool with exactly one text argument is given the bare text, its name is lost.
+// openInferenceTool: a tool with exactly one text argument may be given the bare text, its name is lost. The parameters
+// of a tool are its schema in most instrumentations and its arguments in some.
 func openInferenceTool(r *record, e *ingest.Event) {
 	c := e.Call
 	c.Tool, c.CallID = cmp.Or(r.str(kOIToolName), r.text(r.name)), r.str(kOIToolID)
-	c.Args, c.Result = ingest.NormaliseArgs(r.json(kInputValue)), unwrapResult(r.json(kOutputValue))
+	args := unwrapCallArgs(r.json(kInputValue))
+	if parameters := r.json(kOIParameters); args == nil && rawjson.Kind(parameters) == '{' && !isSchema(parameters) {
+		args = parameters
+	}
+	result := r.json(kOutputValue)
+	c.Args, c.Result = ingest.NormaliseArgs(args), unwrapResult(result)
 	e.Agent = r.str(kOIAgent, kOIRole)
-	r.finish(c, false, "")
+	r.finish(c, toolMessageFailed(result), "")
+}
+
+func isSchema(raw []byte) bool {
+	return rawjson.Get(raw, "properties") != nil || rawjson.Get(raw, "$schema") != nil || rawjson.Text(rawjson.Get(raw, "type")) == "object"
 }
 
 func openInferenceModel(r *record, m *modelCall) {
@@ -41,37 +50,9 @@ func openInferenceModel(r *record, m *modelCall) {
 	m.InputTokens, m.OutputTokens = r.tokens(kOIPromptTokens), r.tokens(kOICompletionTokens)
 	m.CachedTokens = r.tokens(kOICacheRead)
 	m.CostUSD, m.HasCost = r.float(kOICost)
-	m.callIDs = indexedIDs(r, "llm.output_messages.", ".tool_call.id")
+	m.asked = indexedMessages(r, "llm.output_messages.")
+	m.history = indexedMessages(r, "llm.input_messages.")
 	m.user, m.hasUser = lastUserIndexed(r, "llm.input_messages.")
-}
-
-// lastUserIndexed finds the message of the highest number among llm.input_messages.<n>.message.role and .content.
-func lastUserIndexed(r *record, prefix string) (text string, isUser bool) {
-	last, role, content := -1, "", ""
-	for name, v := range r.all.All() {
-		rest, ok := strings.CutPrefix(name, prefix)
-		if !ok {
-			continue
-		}
-		number, field, _ := strings.Cut(rest, ".")
-		n, err := strconv.Atoi(number)
-		if err != nil || n < last {
-			continue
-		}
-		if n > last {
-			last, role, content = n, "", ""
-		}
-		switch {
-		case field == "message.role":
-			role = v.AsString()
-		case field == "message.content", content == "" && strings.HasSuffix(field, ".message_content.text"):
-			content = r.text(v.AsString())
-		}
-	}
-	if role != "user" && role != "human" {
-		return "", false
-	}
-	return content, true
 }
 
 func openInferenceAgent(r *record, e *ingest.Event) {

@@ -16,6 +16,7 @@ import (
 type record struct {
 	limits *ingest.Limits
 	name   string // of the span
+	scope  string // name of the instrumentation scope
 	all    pcommon.Map
 	events ptrace.SpanEventSlice
 	span   ptrace.Span
@@ -247,26 +248,25 @@ func (r *record) eventText(event, attribute string) string {
 	return ""
 }
 
-// session is the session that the record itself names, "" for none.
-func (r *record) session() string {
-	best := key(numKeys)
+// session is the session that the record itself names, "" for none. It is weak when it is only that of a transport.
+func (r *record) session() (id string, weak bool) {
+	best := kMCPSession
 	for _, k := range r.set {
-		if k >= kSessionFirst && k < best {
+		if k >= kSessionFirst && k < best && r.str(k) != "" {
 			best = k
 		}
 	}
-	if int(best) < numKeys {
-		if id := r.str(best); id != "" {
-			return id
-		}
+	if best < kMCPSession {
+		return r.str(best), false
 	}
 	if r.has[kOIMetadata] { // OpenInference carries the thread in a JSON text
 		meta := r.json(kOIMetadata)
 		for _, name := range []string{"thread_id", "conversation_id", "session_id"} {
 			if id := rawjson.Text(rawjson.Get(meta, name)); id != "" {
-				return id
+				return id, false
 			}
 		}
 	}
-	return ""
+	id = r.str(kMCPSession)
+	return id, id != ""
 }

@@ -1,4 +1,4 @@
-// Package otlp receives OpenTelemetry traces and logs over HTTP and turns what agents' instrumentations write into
+// Package otlp receives OpenTelemetry traces and logs over HTTP and gRPC and turns what agents' instrumentations write into
 // events. Each way of telling tool calls in spans is a dialect, one file each.
 package otlp
 
@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
+	"strconv"
 	"time"
 
 	"go.opentelemetry.io/collector/pdata/pcommon"
@@ -44,10 +46,12 @@ func MapTraces(td ptrace.Traces, limits ingest.Limits) ([]ingest.Event, Stats) {
 		m.resource(rs.Resource())
 		first := len(m.events)
 		for j := range rs.ScopeSpans().Len() {
+			m.r.scope = rs.ScopeSpans().At(j).Scope().Name()
 			m.scope(rs.ScopeSpans().At(j).Spans())
 		}
 		m.resourceSession(first)
 	}
+	m.dropTold()
 	m.stats.Events, m.stats.Mended = len(m.events), m.r.mended
 	return m.events, m.stats
 }
@@ -72,7 +76,8 @@ func newMapper(limits ingest.Limits) *mapper {
 
 func (m *mapper) resource(res pcommon.Resource) {
 	m.r.readAttributes(res.Attributes())
-	m.session, m.service = m.r.session(), nil
+	m.session, _ = m.r.session()
+	m.service = nil
 	if v, ok := res.Attributes().Get("service.name"); ok && v.AsString() != "" {
 		m.service = append(rawjson.AppendString([]byte(`{"`+ingest.MetaService+`":`), m.r.text(v.AsString())), '}')
 	}
@@ -90,7 +95,11 @@ func (m *mapper) scope(spans ptrace.SpanSlice) {
 			continue
 		}
 		m.r.readSpan(spans.At(i))
-		e.SessionID = m.r.session()
+		var weak bool
+		e.SessionID, weak = m.r.session()
+		if weak {
+			e.Metadata = m.weakSession()
+		}
 		if reason := m.span(&e); reason != "" {
 			m.stats.reject(reason)
 			continue
@@ -188,7 +197,8 @@ func (m *mapper) span(e *ingest.Event) (rejected string) {
 	return m.append(*e)
 }
 
-// model appends a model call and, before it, the user's message that it answers.
+// model appends a model call and, before it, the user's message that it answers; behind it the tool calls that its
+// messages tell of.
 func (m *mapper) model(d *dialect, e *ingest.Event) (rejected string) {
 	call := modelCall{LLMCall: ingest.LLMCall{Count: 1, InputTokens: -1, OutputTokens: -1, CachedTokens: -1}}
 	if d.model != nil {
@@ -207,21 +217,94 @@ func (m *mapper) model(d *dialect, e *ingest.Event) (rejected string) {
 		}
 	}
 	e.LLM = &call.LLMCall
-	if len(call.callIDs) > 0 {
-		meta := []byte(`{"` + ingest.MetaToolCallIDs + `":[`)
-		for i, id := range call.callIDs {
-			if i > 0 {
-				meta = append(meta, ',')
-			}
-			meta = rawjson.AppendString(meta, id)
-		}
-		meta = append(meta, ']')
-		if m.service != nil {
-			meta = append(append(meta, ','), m.service[1:len(m.service)-1]...)
-		}
-		e.Metadata = append(meta, '}')
+	if call.asked != nil {
+		e.Metadata = m.modelMetadata(e.Metadata, call.asked.ids())
 	}
-	return m.append(*e)
+	if rejected := m.append(*e); rejected != "" {
+		return rejected
+	}
+	m.told(e, &call)
+	return ""
+}
+
+// modelMetadata notes the ids of the calls that a model call asked for.
+func (m *mapper) modelMetadata(own json.RawMessage, ids []string) json.RawMessage {
+	if len(ids) == 0 {
+		return own
+	}
+	meta := []byte(`{"` + ingest.MetaToolCallIDs + `":[`)
+	for i, id := range ids {
+		if i > 0 {
+			meta = append(meta, ',')
+		}
+		meta = rawjson.AppendString(meta, id)
+	}
+	meta = append(meta, ']')
+	if own == nil {
+		own = m.service
+	}
+	if own != nil {
+		meta = append(append(meta, ','), own[1:len(own)-1]...)
+	}
+	return append(meta, '}')
+}
+
+// told appends the calls that the messages of a model call tell of: those that the answer asks for, and those whose
+// results were given to it. They count only in sessions where no execution is seen. Those that cannot be stored are
+// left out: the model call itself is good.
+func (m *mapper) told(model *ingest.Event, call *modelCall) {
+	add := func(a *asked, stage string, index int, at time.Time) {
+		e := ingest.Event{Kind: ingest.KindToolCall, Origin: model.Origin, SessionID: model.SessionID, TraceID: model.TraceID, ParentSpanID: model.SpanID,
+			Agent: model.Agent, Source: model.Source + ingest.SourceTold, OriginKind: ingest.OriginAgent, Start: at, Call: a.toolCall()}
+		e.Identity = ingest.DeriveIdentity("told", model.TraceID, model.SpanID, stage, strconv.Itoa(index), a.id)
+		_ = m.append(e)
+	}
+	// Between the model call that asked and the one that was given the result, whatever the clock's resolution.
+	var asked, answered time.Time
+	if !model.Start.IsZero() {
+		asked, answered = model.Start.Add(1), model.Start.Add(-1)
+	}
+	if call.history != nil {
+		for i := range call.history.answered {
+			add(&call.history.answered[i], "answered", i, answered)
+		}
+	}
+	if call.asked != nil {
+		for i := range call.asked.calls {
+			add(&call.asked.calls[i], "asked", i, asked)
+		}
+	}
+}
+
+// dropTold removes the calls that messages tell of from traces in which executed calls are seen: assembly would, and
+// they need not be stored.
+func (m *mapper) dropTold() {
+	executed := make(map[string]bool)
+	told := false
+	for i := range m.events {
+		switch e := &m.events[i]; {
+		case e.Call == nil:
+		case e.Call.Status == ingest.StatusRequested:
+			told = true
+		default:
+			executed[e.TraceID] = true
+		}
+	}
+	if !told || len(executed) == 0 {
+		return
+	}
+	m.events = slices.DeleteFunc(m.events, func(e ingest.Event) bool {
+		return e.Call != nil && e.Call.Status == ingest.StatusRequested && executed[e.TraceID]
+	})
+}
+
+// weakSession is the metadata of events whose session is that of a transport.
+func (m *mapper) weakSession() json.RawMessage {
+	meta := []byte(`{"` + ingest.MetaWeakSession + `":true`)
+	if m.service != nil {
+		meta = append(append(meta, ','), m.service[1:len(m.service)-1]...)
+	}
+	return append(meta, '}')
 }
 
 // append adds an event that keeps the limits.

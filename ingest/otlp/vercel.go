@@ -37,8 +37,9 @@ func vercelModel(r *record, m *modelCall) {
 	m.InputTokens = r.tokens(kAIInputTokens, kAIPromptTokens, kInputTokens)
 	m.OutputTokens = r.tokens(kAIOutputTokens, kAICompletionTokens, kOutputTokens)
 	m.CachedTokens = r.tokens(kAICachedTokens)
-	m.callIDs = requestedIDs(r.json(kAIToolCalls))
-	m.user, m.hasUser = lastUser(r.json(kAIMessages))
+	messages := r.json(kAIMessages)
+	m.asked, m.history = readMessages(r.json(kAIToolCalls)), readMessages(messages)
+	m.user, m.hasUser = lastUser(messages)
 }
 
 func vercelAgent(r *record, e *ingest.Event) { e.Agent = r.str(kAIFunction) }
