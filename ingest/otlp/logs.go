@@ -50,6 +50,7 @@ func MapLogs(ld plog.Logs, limits ingest.Limits) ([]ingest.Event, Stats) {
 		}
 		m.resourceSession(first)
 	}
+	m.dropTold()
 	m.stats.Events, m.stats.Mended = len(m.events), m.r.mended
 	return m.events, m.stats
 }
@@ -83,6 +84,7 @@ func (m *mapper) logRecord(lr plog.LogRecord) {
 		m.stats.Filtered++ // nothing says what it belongs to
 		return
 	}
+	m.logMessages(lr, name, &e)
 	d, known := logDialects[name]
 	switch {
 	case known && d.read(r, logTime(r, lr), &e):
@@ -99,6 +101,23 @@ func (m *mapper) logRecord(lr plog.LogRecord) {
 	if reason := m.append(e); reason != "" {
 		m.stats.reject(reason)
 	}
+}
+
+// logMessages appends the calls that a record of a model call's messages tells of: one answer in the body, as older
+// conventions have it, or all messages as attributes.
+func (m *mapper) logMessages(lr plog.LogRecord, name string, e *ingest.Event) {
+	var call modelCall
+	switch name {
+	case "gen_ai.choice":
+		call.asked = readMessages(m.r.value(lr.Body()))
+	case detailsEvent:
+		call.asked, call.history = readMessages(m.r.json(kOutputMessages)), readMessages(m.r.json(kInputMessages))
+	default:
+		return
+	}
+	model := *e
+	model.SpanID, model.Source, model.Start = e.ParentSpanID, "otlp/genai-log", logTime(&m.r, lr)
+	m.told(&model, &call)
 }
 
 // logTime is when the record was written: its time, the sender's text of it, or when it was observed.

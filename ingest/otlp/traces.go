@@ -256,7 +256,7 @@ func (m *mapper) told(model *ingest.Event, call *modelCall) {
 	add := func(a *asked, stage string, index int, at time.Time) {
 		e := ingest.Event{Kind: ingest.KindToolCall, Origin: model.Origin, SessionID: model.SessionID, TraceID: model.TraceID, ParentSpanID: model.SpanID,
 			Agent: model.Agent, Source: model.Source + ingest.SourceTold, OriginKind: ingest.OriginAgent, Start: at, Call: a.toolCall()}
-		e.Identity = ingest.DeriveIdentity("told", model.TraceID, model.SpanID, stage, strconv.Itoa(index), a.id)
+		e.Identity = ingest.DeriveIdentity("told", model.Origin, model.SpanID, strconv.FormatInt(model.Start.UnixNano(), 10), stage, strconv.Itoa(index), a.id)
 		_ = m.append(e)
 	}
 	// Between the model call that asked and the one that was given the result, whatever the clock's resolution.
