@@ -106,9 +106,11 @@ func mergeCalls(items []*item, tree *spanTree) (kept []*item, conflicts int) {
 		calls = append(calls, it)
 		executed = executed || it.e.Call.Status != StatusRequested
 	}
-	if executed {
-		calls = slices.DeleteFunc(calls, func(it *item) bool { return it.told() })
+	elsewhere := Executed(nil) // in another session of the trace
+	if slices.ContainsFunc(calls, (*item).told) {
+		elsewhere = ExecutedCalls(tree.events)
 	}
+	calls = slices.DeleteFunc(calls, func(it *item) bool { return it.told() && (executed || elsewhere.Told(&it.e)) })
 	m := merger{calls: calls, leader: make([]int, len(calls))}
 	for i := range m.leader {
 		m.leader[i] = i
@@ -175,6 +177,32 @@ const SourceMCP = "otlp/mcp"
 // SourceTold ends the Source of calls that messages of model calls tell of. They count only in sessions where no
 // execution is seen, and there each call id once: every model call is told the whole history again.
 const SourceTold = "/messages"
+
+// Executed are the executed calls of traces, by what a message tells of a call.
+type Executed map[executedCall]bool
+
+type executedCall struct{ trace, id, tool string }
+
+// ExecutedCalls finds the executed calls with a trace and a call id.
+func ExecutedCalls(events []Event) Executed {
+	var found Executed
+	for i := range events {
+		e := &events[i]
+		if e.Call == nil || e.Call.CallID == "" || e.TraceID == "" || e.Call.Status == StatusRequested {
+			continue
+		}
+		if found == nil {
+			found = make(Executed)
+		}
+		found[executedCall{e.TraceID, e.Call.CallID, e.Call.Tool}] = true
+	}
+	return found
+}
+
+// Told reports whether the event is a call that a message tells of and that is one of these.
+func (x Executed) Told(e *Event) bool {
+	return e.Call != nil && strings.HasSuffix(e.Source, SourceTold) && x[executedCall{e.TraceID, e.Call.CallID, e.Call.Tool}]
+}
 
 // byTwin joins MCP spans, and spans of a second instrumentation, with the call around them.
 func (m *merger) byTwin(tree *spanTree) {

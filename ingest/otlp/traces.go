@@ -276,26 +276,14 @@ func (m *mapper) told(model *ingest.Event, call *modelCall) {
 	}
 }
 
-// dropTold removes the calls that messages tell of from traces in which executed calls are seen: assembly would, and
-// they need not be stored.
+// dropTold removes the calls that messages tell of and that were seen executed in the same trace: assembly would, and they
+// need not be stored.
 func (m *mapper) dropTold() {
-	executed := make(map[string]bool)
-	told := false
-	for i := range m.events {
-		switch e := &m.events[i]; {
-		case e.Call == nil:
-		case e.Call.Status == ingest.StatusRequested:
-			told = true
-		default:
-			executed[e.TraceID] = true
-		}
-	}
-	if !told || len(executed) == 0 {
+	executed := ingest.ExecutedCalls(m.events)
+	if len(executed) == 0 {
 		return
 	}
-	m.events = slices.DeleteFunc(m.events, func(e ingest.Event) bool {
-		return e.Call != nil && e.Call.Status == ingest.StatusRequested && executed[e.TraceID]
-	})
+	m.events = slices.DeleteFunc(m.events, func(e ingest.Event) bool { return executed.Told(&e) })
 }
 
 // weakSession is the metadata of events whose session is that of a transport.

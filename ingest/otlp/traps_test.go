@@ -272,7 +272,7 @@ func TestCallsThatMessagesTellOf(t *testing.T) {
 
 	executed := spanSpec{id: 9, parent: 1, name: "execute_tool find", from: 16, to: 18, attrs: tool("find", "c1", "")}
 	events, _ := MapTraces(tracesOf(append(specs, executed)...), ingest.Limits{})
-	require.Equal(t, 1, countCalls(events), "they are not even stored")
+	require.Equal(t, 1+2*2, countCalls(events), "what is told of the executed call is not even stored")
 	for _, s := range []map[string]*ingest.Session{sessionsOf(t, tracesOf(append(specs, executed)...)), sessionsOf(t, tracesOf(specs...), tracesOf(executed))} {
 		require.Equal(t, []string{"find ok"}, compact(callsOf(s["s"])), "arguments that the tool's span lacks are not taken from messages")
 	}
