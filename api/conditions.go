@@ -13,16 +13,16 @@ import (
 // etag writes a revision as an ETag.
 func etag(revision int64) string { return strconv.Quote(strconv.FormatInt(revision, 10)) }
 
-// ifMatch reads the revision that a change is made against. A missing or wildcard condition is refused: nothing is
-// changed that was not read.
-func ifMatch(header string) (int64, error) {
+// ifMatch reads the revision that a change is made against; first is the lowest that such an object has. A missing
+// or wildcard condition is refused: nothing is changed that was not read.
+func ifMatch(header string, first int64) (int64, error) {
 	header = strings.TrimSpace(header)
 	if header == "" || header == "*" {
 		return 0, flows.NewError(flows.CodePrecondition,
 			"send the ETag of what you read in If-Match, so that a change by another is not overwritten")
 	}
 	revision, err := strconv.ParseInt(strings.Trim(strings.TrimPrefix(header, "W/"), `"`), 10, 64)
-	if err != nil || revision < 0 {
+	if err != nil || revision < first {
 		return 0, flows.NewError(flows.CodeStale, fmt.Sprintf("If-Match %s is not an ETag of this object; read it again", header))
 	}
 	return revision, nil

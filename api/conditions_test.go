@@ -59,9 +59,14 @@ func FuzzCursor(f *testing.F) {
 
 func TestIfMatch(t *testing.T) {
 	for header, want := range map[string]int64{`"3"`: 3, `W/"3"`: 3, `3`: 3, `"0"`: 0} {
-		got, err := ifMatch(header)
+		got, err := ifMatch(header, 0)
 		require.NoError(t, err)
 		require.Equal(t, want, got)
 	}
 	require.Equal(t, `"3"`, etag(3))
+	for header, code := range map[string]flows.Code{"": flows.CodePrecondition, "*": flows.CodePrecondition, `"0"`: flows.CodeStale,
+		`"-1"`: flows.CodeStale, `"x"`: flows.CodeStale} {
+		_, err := ifMatch(header, 1)
+		require.Equal(t, code, flows.CodeOf(err), "revision 0 is no object's that was read: %s", header)
+	}
 }

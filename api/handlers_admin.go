@@ -97,7 +97,7 @@ func (h *handlers) GetPolicy(ctx context.Context, _ gen.GetPolicyRequestObject) 
 
 // PutPolicy replaces the policy.
 func (h *handlers) PutPolicy(ctx context.Context, r gen.PutPolicyRequestObject) (gen.PutPolicyResponseObject, error) {
-	revision, err := ifMatch(r.Params.IfMatch)
+	revision, err := ifMatch(r.Params.IfMatch, 0)
 	if err != nil {
 		return nil, err
 	}

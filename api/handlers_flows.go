@@ -66,7 +66,7 @@ func (h *handlers) GetFlowVersion(ctx context.Context, r gen.GetFlowVersionReque
 
 // SetFlowStatus opens or closes the gate of a version.
 func (h *handlers) SetFlowStatus(ctx context.Context, r gen.SetFlowStatusRequestObject) (gen.SetFlowStatusResponseObject, error) {
-	revision, err := ifMatch(r.Params.IfMatch)
+	revision, err := ifMatch(r.Params.IfMatch, 1)
 	if err != nil {
 		return nil, err
 	}

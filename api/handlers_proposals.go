@@ -43,7 +43,7 @@ func (h *handlers) GetProposal(ctx context.Context, r gen.GetProposalRequestObje
 
 // ReviewProposal records a verdict on one digest.
 func (h *handlers) ReviewProposal(ctx context.Context, r gen.ReviewProposalRequestObject) (gen.ReviewProposalResponseObject, error) {
-	revision, err := ifMatch(r.Params.IfMatch)
+	revision, err := ifMatch(r.Params.IfMatch, 1)
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +58,7 @@ func (h *handlers) ReviewProposal(ctx context.Context, r gen.ReviewProposalReque
 
 // WithdrawProposal takes a proposal out of the queue.
 func (h *handlers) WithdrawProposal(ctx context.Context, r gen.WithdrawProposalRequestObject) (gen.WithdrawProposalResponseObject, error) {
-	revision, err := ifMatch(r.Params.IfMatch)
+	revision, err := ifMatch(r.Params.IfMatch, 1)
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +76,7 @@ func (h *handlers) WithdrawProposal(ctx context.Context, r gen.WithdrawProposalR
 
 // PromoteProposal makes a proposal an active flow version.
 func (h *handlers) PromoteProposal(ctx context.Context, r gen.PromoteProposalRequestObject) (gen.PromoteProposalResponseObject, error) {
-	revision, err := ifMatch(r.Params.IfMatch)
+	revision, err := ifMatch(r.Params.IfMatch, 1)
 	if err != nil {
 		return nil, err
 	}

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -66,26 +65,27 @@ func (h *handlers) PutTool(ctx context.Context, r gen.PutToolRequestObject) (gen
 	return gen.PutTool200JSONResponse{ToolAnswerJSONResponse: out}, err
 }
 
-// toolRevision is the revision to compare with: none is needed for a tool that nobody declared yet.
+// toolRevision is the revision to compare with. A tool that nobody declared yet needs none, and is not replaced when
+// another declares it at the same time.
 func (h *handlers) toolRevision(ctx context.Context, name, header string) (int64, error) {
 	if header != "" {
-		return ifMatch(header)
+		return ifMatch(header, 1)
 	}
 	v, err := h.s.deps.Tools.Tool(ctx, actorFrom(ctx), name)
 	switch {
 	case flows.CodeOf(err) == flows.CodeNotFound:
-		return 0, nil
+		return governance.Absent, nil
 	case err != nil:
 		return 0, err
 	case v.Tool.Origin == flows.ToolInferred:
-		return 0, nil
+		return governance.Absent, nil
 	}
-	return ifMatch("")
+	return ifMatch("", 1)
 }
 
 // ApplyTools declares the tools of a tool file.
 func (h *handlers) ApplyTools(ctx context.Context, r gen.ApplyToolsRequestObject) (gen.ApplyToolsResponseObject, error) {
-	doc, err := toolStream(r)
+	doc, err := toolFile(r)
 	if err != nil {
 		return nil, err
 	}
@@ -105,23 +105,15 @@ func (h *handlers) ApplyTools(ctx context.Context, r gen.ApplyToolsRequestObject
 	})}, nil
 }
 
-// toolStream is the body as one stream of YAML documents; JSON documents are YAML.
-func toolStream(r gen.ApplyToolsRequestObject) ([]byte, error) {
-	if r.JSONBody == nil {
-		if r.Body == nil {
-			return nil, flows.NewError(flows.CodeUnsupportedMedia, "send application/yaml or a JSON array as application/json")
-		}
-		return io.ReadAll(r.Body)
+// toolFile is the body as a tool file, which may be JSON as it is.
+func toolFile(r gen.ApplyToolsRequestObject) ([]byte, error) {
+	if r.JSONBody != nil {
+		return *r.JSONBody, nil
 	}
-	var docs []json.RawMessage
-	if err := json.Unmarshal(*r.JSONBody, &docs); err != nil {
-		return nil, flows.NewError(flows.CodeInvalid, "the body must be a JSON array of tools")
+	if r.Body == nil {
+		return nil, flows.NewError(flows.CodeUnsupportedMedia, "send application/yaml or a JSON array as application/json")
 	}
-	var stream bytes.Buffer
-	for _, doc := range docs {
-		fmt.Fprintf(&stream, "---\n%s\n", doc)
-	}
-	return stream.Bytes(), nil
+	return io.ReadAll(r.Body)
 }
 
 func toolAnswer(v *governance.ToolVersion) (gen.ToolAnswerJSONResponse, error) {

@@ -171,3 +171,42 @@ func TestApplyToolsRefusesAsAWhole(t *testing.T) {
 	require.Len(t, history, 2)
 	require.Equal(t, "better words", history[0].Tool.Description)
 }
+
+// A tool that becomes more dangerous takes its flows out of service: they may need other approvals.
+func TestWorseSideEffectsTakeFlowsOutOfService(t *testing.T) {
+	b := newBench(t)
+	b.promoted()
+	worse := tool("get_user", "user_id", "name", flows.EffectDestructive)
+	require.Equal(t, flows.SchemaHash(getUser()), flows.SchemaHash(worse))
+	report := b.apply(worse)
+	require.True(t, report.Tools[0].Riskier)
+	require.Equal(t, []string{"user_by_email@1.0.0"}, report.NeedsReview)
+	_, err := b.Admit(ctx, ci, "user_by_email", "")
+	refused(t, flows.CodeFlowStatus, err, "needs_review")
+
+	_, err = b.SetFlowStatus(ctx, bob, "user_by_email", "1.0.0", governance.StatusRequest{Status: flows.StatusActive, Reason: "looked at it"})
+	require.NoError(t, err)
+	require.Empty(t, b.apply(getUser()).NeedsReview, "a tool that got safer needs no review")
+}
+
+// Observed names are anything; one that no tool file could hold does not keep the others out.
+func TestInferredToolsOfAnyName(t *testing.T) {
+	b := newBench(t)
+	odd := tool("server:find it", "x", "y", "")
+	broken := tool("broken", "x", "y", "")
+	broken.InputSchema = raw(`{"type":"nothing"}`)
+	require.NoError(t, b.RecordInferred(ctx, miner, []*flows.Tool{odd, broken, tool("plain", "x", "y", "")}))
+	all, err := b.Tools(ctx, bob)
+	require.NoError(t, err)
+	require.Len(t, all, 1)
+	require.Equal(t, "plain", all[0].Tool.Name)
+}
+
+// Two who declare the same tool at once do not overwrite each other.
+func TestToolThatMustNotBeThere(t *testing.T) {
+	b := newBench(t)
+	_, err := b.ApplyTool(ctx, admin, getUser(), governance.Absent)
+	require.NoError(t, err)
+	_, err = b.ApplyTool(ctx, admin, widened(), governance.Absent)
+	refused(t, flows.CodeStale, err, "get_user")
+}

@@ -194,10 +194,10 @@ func (s *Service) touch(ctx context.Context, row store.KeyRow, now time.Time) {
 	if now.Sub(row.LastUsed) < touchEvery {
 		return
 	}
-	row.LastUsed = now
 	s.keysMu.Lock()
-	if _, ok := s.keys[row.Prefix]; ok {
-		s.keys[row.Prefix] = row
+	if kept, ok := s.keys[row.Prefix]; ok { // the row itself may be older than a revocation
+		kept.LastUsed = now
+		s.keys[row.Prefix] = kept
 	}
 	s.keysMu.Unlock()
 	if err := s.db.Update(ctx, func(tx *store.Tx) error { return tx.TouchKey(row.Tenant, row.ID, now) }); err != nil {

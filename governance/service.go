@@ -177,8 +177,17 @@ func (c *change) audit(action, object string, detail any) error {
 	return c.Audit(c.tenant, row)
 }
 
+// Absent stands for a revision where the object must not be there yet.
+const Absent int64 = -1
+
 // checkRevision compares an If-Match revision with the current one; 0 means that none was given.
 func checkRevision(what string, given, current int64) error {
+	if given == Absent {
+		if current == 0 {
+			return nil
+		}
+		return flows.NewError(flows.CodeStale, what+" was made meanwhile; read it")
+	}
 	if given != 0 && given != current {
 		return flows.NewError(flows.CodeStale, fmt.Sprintf("%s has revision %d, not %d; read it again", what, current, given))
 	}

@@ -19,23 +19,26 @@ type ToolChange struct {
 	Name          string
 	Change        string // created, updated, unchanged
 	SchemaChanged bool
+	Riskier       bool // its side effects are worse than before
 	Revision      int64
 }
 
 // ApplyReport is the outcome of ApplyTools. NeedsReview lists the flow versions ("name@version") that a changed
-// schema took out of service.
+// schema or worse side effects took out of service.
 type ApplyReport struct {
 	Tools       []ToolChange
 	NeedsReview []string
 }
 
 // ApplyTools declares tools: new ones are created, changed ones get a new version, equal ones stay. A schema
-// that is not the one a flow version was approved with sends that version to needs_review. All or nothing.
+// that is not the one a flow version was approved with sends that version to needs_review, and so do side effects
+// that are worse than before, for which other approvals may be due. All or nothing.
 func (s *Service) ApplyTools(ctx context.Context, actor Actor, tools []*flows.Tool) (ApplyReport, error) {
 	return s.applyTools(ctx, actor, tools, 0)
 }
 
-// ApplyTool declares one tool; ifRevision is the revision that the caller read, 0 when none was given.
+// ApplyTool declares one tool; ifRevision is the revision that the caller read, Absent when there was no tool, 0
+// when none was given.
 func (s *Service) ApplyTool(ctx context.Context, actor Actor, tool *flows.Tool, ifRevision int64) (ApplyReport, error) {
 	return s.applyTools(ctx, actor, []*flows.Tool{tool}, ifRevision)
 }
@@ -59,10 +62,10 @@ func (s *Service) applyTools(ctx context.Context, actor Actor, tools []*flows.To
 			}
 			touched = append(touched, done.Name)
 			if err := c.audit("tool.apply", "tool/"+done.Name, map[string]any{"change": done.Change,
-				"schema_changed": done.SchemaChanged, "revision": done.Revision}); err != nil {
+				"schema_changed": done.SchemaChanged, "riskier": done.Riskier, "revision": done.Revision}); err != nil {
 				return err
 			}
-			gone, err := c.driftOf(tool)
+			gone, err := c.driftOf(tool, done.Riskier)
 			if err != nil {
 				return err
 			}
@@ -92,6 +95,11 @@ func (c *change) putTool(tool *flows.Tool, inferred bool, ifRevision int64) (Too
 		if bytes.Equal(old.Body, body) {
 			done.Change = "unchanged"
 		}
+		was, err := toolVersion(old)
+		if err != nil {
+			return done, err
+		}
+		done.Riskier = flows.Exceeds(flows.Effects(tool.Safety), flows.Effects(was.Tool.Safety))
 	case !errors.Is(err, store.ErrNotFound):
 		return done, err
 	}
@@ -106,8 +114,9 @@ func (c *change) putTool(tool *flows.Tool, inferred bool, ifRevision int64) (Too
 	return done, c.PutTool(c.tenant, row)
 }
 
-// driftOf takes the active flow versions that pin another schema of the tool out of service.
-func (c *change) driftOf(tool *flows.Tool) ([]string, error) {
+// driftOf takes the active flow versions that pin another schema of the tool out of service, or all that use it
+// when its side effects got worse.
+func (c *change) driftOf(tool *flows.Tool, riskier bool) ([]string, error) {
 	pins, err := c.PinsOn(c.tenant, tool.Name)
 	if err != nil {
 		return nil, err
@@ -115,7 +124,7 @@ func (c *change) driftOf(tool *flows.Tool) ([]string, error) {
 	hash := flows.SchemaHash(tool)
 	var gone []string
 	for _, pin := range pins {
-		if pin.SchemaHash == hash {
+		if pin.SchemaHash == hash && !riskier {
 			continue
 		}
 		row, err := c.FlowVersion(c.tenant, pin.Flow, pin.Version)
@@ -130,7 +139,7 @@ func (c *change) driftOf(tool *flows.Tool) ([]string, error) {
 			return nil, err
 		}
 		if err := c.setStatus(v, flows.StatusNeedsReview, nil, "flow.drift",
-			map[string]any{"tool": tool.Name, "pinned": pin.SchemaHash, "now": hash}); err != nil {
+			map[string]any{"tool": tool.Name, "pinned": pin.SchemaHash, "now": hash, "riskier": riskier}); err != nil {
 			return nil, err
 		}
 		gone = append(gone, pin.Flow+"@"+pin.Version)
@@ -139,11 +148,16 @@ func (c *change) driftOf(tool *flows.Tool) ([]string, error) {
 }
 
 // RecordInferred keeps tool definitions that were inferred from observed values. They inform schemas and
-// reviews, never overwrite a declared tool and never run.
+// reviews, never overwrite a declared tool and never run. What is observed has any name: a definition that no
+// tool file could hold is left out, and does not stop the others.
 func (s *Service) RecordInferred(ctx context.Context, actor Actor, tools []*flows.Tool) error {
-	if err := checkTools(tools); err != nil {
-		return err
-	}
+	tools = slices.DeleteFunc(slices.Clone(tools), func(tool *flows.Tool) bool {
+		err := checkTools([]*flows.Tool{tool})
+		if err != nil {
+			s.log.InfoContext(ctx, "an observed tool cannot be declared", "tool", tool.Name, "error", err)
+		}
+		return err != nil
+	})
 	return s.update(ctx, actor, ActionPropose, func(c *change) error {
 		var changed []string
 		for _, tool := range tools {
@@ -170,7 +184,7 @@ func checkTools(tools []*flows.Tool) error {
 		at := func(field, code, detail string) {
 			details = append(details, flows.ErrorDetail{Pointer: fmt.Sprintf("/%d/%s", i, field), Code: code, Detail: detail})
 		}
-		if !validToolName(tool.Name) {
+		if !ValidToolName(tool.Name) {
 			at("name", "invalid", fmt.Sprintf("tool name %q: use 1 to 128 of A-Z a-z 0-9 _ . -", tool.Name))
 		} else if seen[tool.Name] {
 			at("name", "duplicate", "tool "+tool.Name+" is declared twice")
@@ -189,7 +203,8 @@ func checkTools(tools []*flows.Tool) error {
 	return flows.NewError(flows.CodeInvalid, details[0].Detail, details...)
 }
 
-func validToolName(name string) bool {
+// ValidToolName says whether a tool file could declare a tool of this name.
+func ValidToolName(name string) bool {
 	if name == "" || len(name) > 128 {
 		return false
 	}

@@ -328,7 +328,7 @@ type ClientInterface interface {
 	// ApplyToolsWithBody Create or update the tools of a tool file.
 	//
 	// The body is a tool file: YAML, several documents allowed, or a JSON array of tool documents. All or
-	// nothing. A changed schema of a tool that active flows use sends these flows to review.
+	// nothing. A changed schema or worse side effects of a tool that active flows use send these flows to review.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -338,7 +338,7 @@ type ClientInterface interface {
 	// ApplyTools Create or update the tools of a tool file.
 	//
 	// The body is a tool file: YAML, several documents allowed, or a JSON array of tool documents. All or
-	// nothing. A changed schema of a tool that active flows use sends these flows to review.
+	// nothing. A changed schema or worse side effects of a tool that active flows use send these flows to review.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -1023,7 +1023,7 @@ func (c *Client) ListTools(ctx context.Context, params *ListToolsParams, reqEdit
 // ApplyToolsWithBody Create or update the tools of a tool file.
 //
 // The body is a tool file: YAML, several documents allowed, or a JSON array of tool documents. All or
-// nothing. A changed schema of a tool that active flows use sends these flows to review.
+// nothing. A changed schema or worse side effects of a tool that active flows use send these flows to review.
 //
 // Takes any type of body and a specified content type.
 //
@@ -1043,7 +1043,7 @@ func (c *Client) ApplyToolsWithBody(ctx context.Context, contentType string, bod
 // ApplyTools Create or update the tools of a tool file.
 //
 // The body is a tool file: YAML, several documents allowed, or a JSON array of tool documents. All or
-// nothing. A changed schema of a tool that active flows use sends these flows to review.
+// nothing. A changed schema or worse side effects of a tool that active flows use send these flows to review.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -3392,7 +3392,7 @@ type ClientWithResponsesInterface interface {
 	// ApplyToolsWithBodyWithResponse Create or update the tools of a tool file.
 	//
 	// The body is a tool file: YAML, several documents allowed, or a JSON array of tool documents. All or
-	// nothing. A changed schema of a tool that active flows use sends these flows to review.
+	// nothing. A changed schema or worse side effects of a tool that active flows use send these flows to review.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -3402,7 +3402,7 @@ type ClientWithResponsesInterface interface {
 	// ApplyToolsWithResponse Create or update the tools of a tool file.
 	//
 	// The body is a tool file: YAML, several documents allowed, or a JSON array of tool documents. All or
-	// nothing. A changed schema of a tool that active flows use sends these flows to review.
+	// nothing. A changed schema or worse side effects of a tool that active flows use send these flows to review.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -5903,7 +5903,7 @@ func (c *ClientWithResponses) ListToolsWithResponse(ctx context.Context, params 
 // ApplyToolsWithBodyWithResponse Create or update the tools of a tool file.
 //
 // The body is a tool file: YAML, several documents allowed, or a JSON array of tool documents. All or
-// nothing. A changed schema of a tool that active flows use sends these flows to review.
+// nothing. A changed schema or worse side effects of a tool that active flows use send these flows to review.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -5919,7 +5919,7 @@ func (c *ClientWithResponses) ApplyToolsWithBodyWithResponse(ctx context.Context
 // ApplyToolsWithResponse Create or update the tools of a tool file.
 //
 // The body is a tool file: YAML, several documents allowed, or a JSON array of tool documents. All or
-// nothing. A changed schema of a tool that active flows use sends these flows to review.
+// nothing. A changed schema or worse side effects of a tool that active flows use send these flows to review.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -224,12 +225,26 @@ func (l *Loop) work(ctx context.Context, actor governance.Actor, run *governance
 	if err != nil {
 		return unavailable(fmt.Errorf("analyse: %w", err))
 	}
+	candidates = declarable(candidates, run)
 	run.Candidates = len(candidates)
 	if err := l.phase(ctx, actor, run, "propose"); err != nil {
 		return err
 	}
 	run.Report, err = l.queue.Propose(ctx, actor, candidates)
 	return err
+}
+
+// declarable drops the candidates that could never run because a tool file cannot hold one of their tools' names.
+func declarable(candidates []analyzer.Candidate, run *governance.MiningRun) []analyzer.Candidate {
+	return slices.DeleteFunc(candidates, func(c analyzer.Candidate) bool {
+		names := governance.ToolNames(c.Flow)
+		at := slices.IndexFunc(names, func(name string) bool { return !governance.ValidToolName(name) })
+		if at >= 0 {
+			run.Dropped = append(run.Dropped, governance.DroppedPattern{Tools: names,
+				Reason: fmt.Sprintf("no tool file can declare a tool named %q: a name has 1 to 128 of A-Z a-z 0-9 _ . -", names[at])})
+		}
+		return at >= 0
+	})
 }
 
 func (l *Loop) phase(ctx context.Context, actor governance.Actor, run *governance.MiningRun, phase string) error {

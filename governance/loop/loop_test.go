@@ -253,3 +253,29 @@ func TestTicksMine(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, page.Items, 1)
 }
+
+// One tool whose name no tool file could hold costs its own patterns, not the pass.
+func TestPassWithNamesThatCannotBeDeclared(t *testing.T) {
+	b := newBench(t)
+	b.work(t, 40)
+	var batch []ingest.Event
+	for i := range 40 {
+		session := fmt.Sprintf("odd%d", i)
+		for n, name := range []string{"server:find it", "server:read it"} {
+			batch = append(batch, ingest.Event{Kind: ingest.KindToolCall, Origin: "session:" + session, SessionID: session, Source: "json",
+				OriginKind: ingest.OriginAgent, Start: start.Add(time.Duration(n) * time.Second), Turn: int32(n), HasTurn: true,
+				Call: &ingest.ToolCall{Tool: name, CallID: fmt.Sprintf("c%d", n), Args: json.RawMessage(fmt.Sprintf(`{"id":"thing-%d"}`, i)),
+					Result: json.RawMessage(fmt.Sprintf(`{"id":"thing-%d"}`, i)), Status: ingest.StatusOK}})
+		}
+	}
+	_, err := b.record.Record(ctx, tenant, batch)
+	require.NoError(t, err)
+	run, err := b.MineOnce(ctx, ann, governance.MiningRequest{})
+	require.NoError(t, err)
+	require.Len(t, run.Result.Patterns, 2)
+	require.Equal(t, 1, run.Candidates)
+	require.Len(t, run.Dropped, 1)
+	require.Contains(t, run.Dropped[0].Reason, `"server:find it"`)
+	_, err = b.gov.Tool(ctx, ann, "find_user")
+	require.NoError(t, err)
+}

@@ -14,11 +14,11 @@ import (
 )
 
 // answer turns a response into the tool's result. Anything but an object is returned raw; the engine decides how
-// it is wrapped.
-func (b *binding) answer(tool *flows.Tool, resp *http.Response, body []byte, limit int) (any, error) {
+// it is wrapped. A secret that the server sends back stays out of results and texts, which are recorded.
+func (b *binding) answer(tool *flows.Tool, resp *http.Response, body []byte, limit int, secrets []string) (any, error) {
 	if class, failed := statusClass(resp.StatusCode); failed {
 		message := fmt.Sprintf("tool server of '%s' answered %s", tool.Name, status(resp.StatusCode))
-		if said := excerpt(resp, body); said != "" {
+		if said := excerpt(resp, body, secrets); said != "" {
 			message += ": " + said
 		}
 		return nil, &executor.ToolError{Class: class, Code: "http_status", Message: message}
@@ -48,6 +48,7 @@ func (b *binding) answer(tool *flows.Tool, resp *http.Response, body []byte, lim
 		}
 		return nil, invalid("a body that is not valid JSON")
 	}
+	doc = scrubValue(doc, secrets)
 	if err := b.checkRules(tool, doc); err != nil {
 		return nil, err
 	}
@@ -68,11 +69,11 @@ func (b *binding) checkRules(tool *flows.Tool, doc any) error {
 		}
 		message := fmt.Sprintf("tool '%s' reported an error (%s)", tool.Name, r.source)
 		if said, ok := r.message.Get(doc); ok && len(r.message) > 0 {
-			if text, isText := said.(string); isText {
-				message = text
-			} else {
-				message = string(value.Encode(said))
+			text, isText := said.(string)
+			if !isText {
+				text = string(value.Encode(said))
 			}
+			message = oneLine(text)
 		}
 		return &executor.ToolError{Class: r.class, Code: "tool_error", Message: message}
 	}
@@ -101,7 +102,7 @@ func status(code int) string {
 const maxExcerpt = 200
 
 // excerpt is what an error answer says, on one line: the message of a JSON body, or the body's beginning.
-func excerpt(resp *http.Response, body []byte) string {
+func excerpt(resp *http.Response, body []byte, secrets []string) string {
 	if resp.StatusCode >= 300 && resp.StatusCode < 400 {
 		return "redirects are not followed; put the final URL into the binding"
 	}
@@ -119,8 +120,14 @@ func excerpt(resp *http.Response, body []byte) string {
 			}
 		}
 	}
+	// Secrets go before the cut, which would leave the half of one.
+	return oneLine(scrub(text, secrets))
+}
+
+// oneLine is the beginning of a text from outside, without what could steer a terminal or forge a line of a log.
+func oneLine(text string) string {
 	text = strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
+		if !unicode.IsPrint(r) {
 			return ' '
 		}
 		return r

@@ -55,7 +55,7 @@ func FuzzAnswer(f *testing.F) {
 	b, err := compile(tool)
 	require.NoError(f, err)
 	f.Fuzz(func(t *testing.T, status int, body []byte) {
-		_, err := b.answer(tool, &http.Response{StatusCode: status}, body, 1000)
+		_, err := b.answer(tool, &http.Response{StatusCode: status}, body, 1000, nil)
 		var te *executor.ToolError
 		if err != nil && !errors.As(err, &te) {
 			t.Fatalf("%T: %v", err, err)

@@ -107,7 +107,7 @@ func (c *Invoker) Invoke(ctx context.Context, tool *flows.Tool, input map[string
 	if err != nil {
 		return nil, transportError(ctx, tool, req, err, secrets)
 	}
-	out, err := b.answer(tool, resp, body, limit)
+	out, err := b.answer(tool, resp, body, limit, secrets)
 	var te *executor.ToolError
 	if errors.As(err, &te) {
 		te.Message = scrub(te.Message, secrets)

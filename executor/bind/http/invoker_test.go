@@ -159,6 +159,42 @@ func TestSecretsStayInTheHeader(t *testing.T) {
 	assert.NotContains(t, te.Message, secret)
 }
 
+// A server that sends a secret back gets it into no result and into no text, whole or in part.
+func TestSecretsThatComeBack(t *testing.T) {
+	const secret = `s3cr3t"/value-of-forty-characters-or-more`
+	status := http.StatusOK
+	var said func(secret string) any
+	srv, _ := server(t, func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(status)
+		_ = json.NewEncoder(w).Encode(said(strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")))
+	})
+	c := invoker(t, Options{Secret: func(context.Context, string) (string, error) { return secret, nil }}, srv)
+	invoke := func() (any, error) {
+		return c.Invoke(context.Background(), tool(flows.Binding{Method: "GET", URL: srv.URL, Headers: map[string]string{"Authorization": "Bearer {{secret:K}}"},
+			Errors: []flows.ErrorRule{{When: "ok == False", Message: "/why"}}}), nil, call)
+	}
+	said = func(s string) any {
+		return map[string]any{"ok": true, "echo": []any{"Bearer " + s, 7, map[string]any{s: s + s}}}
+	}
+	out, err := invoke()
+	require.NoError(t, err)
+	assert.Equal(t, map[string]any{"ok": true, "echo": []any{"Bearer ***REDACTED***", int64(7),
+		map[string]any{"***REDACTED***": "***REDACTED******REDACTED***"}}}, out)
+
+	said = func(s string) any {
+		return map[string]any{"ok": false, "why": strings.Repeat("x", maxExcerpt-10) + s + "\n\u202e" + strings.Repeat("y", 1<<16)}
+	}
+	_, err = invoke()
+	te := toolError(t, err, executor.ClassOther, "tool_error")
+	assert.Equal(t, strings.Repeat("x", maxExcerpt-10)+"***REDACTE…", te.Message)
+
+	status = http.StatusBadGateway
+	said = func(s string) any { return map[string]any{"message": strings.Repeat("x", maxExcerpt-10) + s} }
+	_, err = invoke()
+	te = toolError(t, err, executor.ClassIO, "http_status")
+	assert.NotContains(t, te.Message, secret[:4], "the cut must not leave the beginning of a secret")
+}
+
 func TestIdempotencyKeyAndTraceparent(t *testing.T) {
 	srv, last := server(t, answers(200, "application/json", `{}`))
 	c := invoker(t, Options{}, srv)

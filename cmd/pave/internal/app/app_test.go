@@ -19,6 +19,7 @@ import (
 	"pave/api"
 	"pave/api/apitest"
 	"pave/api/gen"
+	"pave/flows"
 	"pave/governance"
 )
 
@@ -312,4 +313,19 @@ func TestOpenNeedsADirectoryOnly(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "local:admin", resp.JSON200.Items[0].Principal)
 	require.NoError(t, a.Close())
+}
+
+// Tools may come as any JSON: escaped surrogate pairs and characters that YAML does not take are JSON's own.
+func TestToolsAsJSON(t *testing.T) {
+	a := open(t, nil)
+	c := clientOf(t, a, "")
+	const doc = "[{\"kind\":\"Tool\",\"name\":\"smile\",\"description\":\"\\ud83d\\ude00 \\/ \x7f\"}]"
+	done, err := c.ApplyToolsWithBodyWithResponse(t.Context(), "application/json", strings.NewReader(doc))
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, done.StatusCode(), string(done.Body))
+	got, err := c.GetToolWithResponse(t.Context(), "smile")
+	require.NoError(t, err)
+	var tool flows.Tool
+	require.NoError(t, json.Unmarshal(got.JSON200.Tool, &tool))
+	require.Equal(t, "\U0001F600 / \x7f", tool.Description)
 }
