@@ -11,7 +11,9 @@ import (
 type benchCmd struct {
 	Ingest   benchIngestCmd   `cmd:"" help:"Recording with durable acknowledgement, from a sender process."`
 	Mining   benchMiningCmd   `cmd:"" help:"Mining of generated calls from the store."`
+	Replay   benchReplayCmd   `cmd:"" help:"Proposals scored on recorded sessions that they were not made from."`
 	Executor benchExecutorCmd `cmd:"" help:"Steps of flows whose tool adds one in process."`
+	Analyzer benchAnalyzerCmd `cmd:"" help:"Compatible pairs, chains and flows from schemas of generated tools."`
 	Process  benchProcessCmd  `cmd:"" help:"Size of the binary, start time, idle memory."`
 	Send     benchSendCmd     `cmd:"" hidden:"" help:"Send encoded calls to a server; the sender of bench ingest."`
 }
@@ -35,10 +37,29 @@ type benchMiningCmd struct {
 // Run measures mining.
 func (c *benchMiningCmd) Run(e *env) error { return runBench(e, bench.Mining{Calls: c.Calls}, "") }
 
+type benchReplayCmd struct {
+	Data      string  `help:"Folder of recorded sessions, a file per domain." env:"PAVE_DATA" type:"existingdir" required:"" placeholder:"DIR"`
+	Test      string  `help:"Folder of the same form to score on; without it the tasks of --data are split." env:"PAVE_TEST" type:"existingdir" placeholder:"DIR"`
+	TrainFrac float64 `help:"Share of the tasks of --data to propose from." env:"PAVE_TRAIN_FRAC" default:"0.7"`
+	Export    string  `help:"Folder to write the scored flows to." env:"PAVE_EXPORT" placeholder:"DIR"`
+}
+
+// Run scores proposals.
+func (c *benchReplayCmd) Run(e *env) error {
+	return runBench(e, bench.Replay{Data: c.Data, Test: c.Test, TrainFrac: c.TrainFrac, Export: c.Export}, "")
+}
+
 type benchExecutorCmd struct{}
 
 // Run measures the executor.
 func (benchExecutorCmd) Run(e *env) error { return runBench(e, bench.Executor{}, "") }
+
+type benchAnalyzerCmd struct {
+	Tools int `help:"Tools to generate." env:"PAVE_TOOLS" default:"500"`
+}
+
+// Run measures the analyzer of schemas.
+func (c *benchAnalyzerCmd) Run(e *env) error { return runBench(e, bench.Analyzer{Tools: c.Tools}, "") }
 
 type benchProcessCmd struct{}
 

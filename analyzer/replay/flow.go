@@ -1,0 +1,169 @@
+package replay
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"pave/flows"
+	"pave/flows/predicate"
+)
+
+// Flow is a flow made ready to be laid over recorded calls. It is immutable and safe for concurrent use.
+type Flow struct {
+	Name   string
+	Inputs int // fields of the input schema
+
+	steps    []step
+	order    []int           // position of each step in the flow file
+	declared map[string]bool // inputs; nil when the flow does not list them
+	// tools is the same for flows over the same sequence of tools.
+	tools     string
+	branching bool
+	straight  bool // one call a step, in one order: windows of other tools are told apart without laying it over
+	unchecked bool // arguments do not matter
+}
+
+type step struct {
+	tool     string
+	mapping  flows.Mapping
+	outputs  []flows.OutputEntry
+	flat     bool // every output merges into the context
+	as       string
+	forEach  *flows.MappingValue
+	element  string
+	guard    *predicate.Predicate
+	level    int
+	deps     []int // in a linear flow the step before
+	users    []int // steps that depend on this one
+	branches []branch
+	next     int // the default branch, -1 when there is none
+	effect   bool
+	free     bool // every recorded argument is an input of its own
+}
+
+type branch struct {
+	target int
+	when   *predicate.Predicate
+}
+
+// Compile makes a flow ready. Flows that call other flows or capabilities have no recorded calls to be compared with
+// and are refused.
+func Compile(f *flows.Flow) (*Flow, error) {
+	levels, err := flows.Levels(f)
+	if err != nil {
+		return nil, err
+	}
+	out := &Flow{Name: f.Name, declared: inputs(f.InputSchema)}
+	out.Inputs = len(out.declared)
+	at := map[string]int{} // step id -> position in execution order
+	for n, level := range levels {
+		for _, i := range level {
+			at[f.Steps[i].StepID] = len(out.order)
+			out.order = append(out.order, i)
+			s, err := compileStep(&f.Steps[i])
+			if err != nil {
+				return nil, fmt.Errorf("step %d: %w", i, err)
+			}
+			s.level = n
+			out.steps = append(out.steps, s)
+		}
+	}
+	var key []string
+	for k, i := range out.order {
+		s := &out.steps[k]
+		if err := out.link(f, &f.Steps[i], k, at); err != nil {
+			return nil, fmt.Errorf("step %d: %w", i, err)
+		}
+		tool := s.tool
+		if s.forEach != nil {
+			tool += "+"
+		}
+		key = append(key, tool)
+	}
+	out.straight = f.Type != flows.TypeDAGFlow && !slices.ContainsFunc(out.steps, func(s step) bool { return s.forEach != nil || s.guard != nil })
+	out.tools = f.Type + "/" + strings.Join(key, ">")
+	return out, nil
+}
+
+func compileStep(s *flows.Step) (step, error) {
+	if s.ToolName == "" || s.StepType != "" && s.StepType != "tool" {
+		return step{}, errors.New("only steps that call a tool can be compared with recorded calls")
+	}
+	out := step{tool: s.ToolName, mapping: s.InputMapping, outputs: s.OutputMapping, as: s.OutputAs, next: -1,
+		flat: s.OutputAs == "" && s.OutputMapping == nil, forEach: s.ForEach, element: s.As, effect: !readOnly(s.ToolName)}
+	if s.Guard != "" {
+		var err error
+		if out.guard, err = predicate.Parse(s.Guard); err != nil {
+			return step{}, err
+		}
+	}
+	return out, nil
+}
+
+// link resolves dependencies and branches of the k-th step in execution order.
+func (f *Flow) link(source *flows.Flow, s *flows.Step, k int, at map[string]int) error {
+	if source.Type != flows.TypeDAGFlow {
+		if k > 0 {
+			f.steps[k].deps = []int{k - 1}
+			f.steps[k-1].users = []int{k}
+		}
+		return nil
+	}
+	for _, id := range s.DependsOn {
+		d := at[id]
+		f.steps[k].deps = append(f.steps[k].deps, d)
+		f.steps[d].users = append(f.steps[d].users, k)
+	}
+	for _, b := range s.Branches {
+		when, err := predicate.Parse(b.Predicate)
+		if err != nil {
+			return err
+		}
+		f.steps[k].branches = append(f.steps[k].branches, branch{at[b.TargetStepID], when})
+		f.branching = true
+	}
+	if next, ok := at[s.DefaultNext]; ok && s.DefaultNext != "" {
+		f.steps[k].next = next
+	}
+	return nil
+}
+
+// starts lists the tools that a run of the flow can begin with.
+func (f *Flow) starts() []string {
+	var out []string
+	for i := range f.steps {
+		if len(f.steps[i].deps) == 0 && !slices.Contains(out, f.steps[i].tool) {
+			out = append(out, f.steps[i].tool)
+		}
+	}
+	return out
+}
+
+// inputs are the names that an input schema declares.
+func inputs(raw flows.RawSchema) map[string]bool {
+	var schema struct {
+		Properties map[string]json.RawMessage `json:"properties"`
+	}
+	if len(raw) == 0 || json.Unmarshal(raw, &schema) != nil {
+		return nil
+	}
+	names := make(map[string]bool, len(schema.Properties))
+	for name := range schema.Properties {
+		names[name] = true
+	}
+	return names
+}
+
+// readVerbs are the verbs that mark a tool as read-only where nothing else is known of it.
+var readVerbs = []string{"search", "read", "get", "list", "inspect", "fetch", "show", "find", "summarize", "diff"}
+
+// readOnly is the verb rule for recorded calls, which carry no safety: the first word of the last dotted part of the
+// name. Every other tool counts as having side effects.
+func readOnly(tool string) bool {
+	last := tool[strings.LastIndexByte(tool, '.')+1:]
+	verb, _, _ := strings.Cut(strings.ReplaceAll(last, "-", "_"), "_")
+	return slices.Contains(readVerbs, verb)
+}

@@ -1,0 +1,335 @@
+package replay
+
+import (
+	"maps"
+	"slices"
+
+	"pave/flows"
+	"pave/flows/value"
+)
+
+// Match is a flow laid over recorded calls that fit its tools, without user text, turn gap or error inside: (a) to (c)
+// of an application. It is an application where every argument is what the flow would have passed and every input
+// could be known.
+type Match struct {
+	Calls int // calls covered, from the start
+	Saved int // distinct turns - 1
+	// Exact: every recorded argument is predicted or an input, and nothing else would be passed (d).
+	Exact bool
+	// Known: the caller could give every input (e); KnownFree: so it could if free texts count as known.
+	Known, KnownFree bool
+	// Predicted counts the arguments that the flow derives from the second step on, Correct those that are as
+	// recorded.
+	Predicted, Correct int
+	// Extra are the further calls that a for_each step would make where the agent stopped early.
+	Extra int
+	// Effects are the calls of tools with side effects that the run would make.
+	Effects int
+	// Inputs are the flow's inputs as the recorded arguments tell them.
+	Inputs map[string]any
+	// HandedBack: a guard ends the run before its last step.
+	HandedBack bool
+
+	arguments []verdict
+}
+
+// verdict is the outcome of one predicted argument; arg "" is the length of a for_each list.
+type verdict struct {
+	step  int
+	arg   string
+	right bool
+}
+
+// fits reports whether the match is an application.
+func (m *Match) fits() bool { return m.Exact && m.Known }
+
+// walk is one way of laying a flow over the calls of a stretch from a position.
+type walk struct {
+	flow  *Flow
+	known *history
+	calls []call // from the start of the window
+
+	pos     int
+	done    []bool // steps that took their calls or are ruled out
+	skipped []bool
+	context map[string]any // outputs so far
+	inputs  map[string]any
+	absent  map[string]bool // optional inputs that the caller leaves out
+	late    map[string]bool // inputs that an argument of a step after the first told
+	waiting []pending
+	m       Match
+}
+
+// pending is an argument whose source needs inputs that no argument has told yet.
+type pending struct {
+	step     int
+	entry    *flows.MappingEntry
+	recorded any
+	present  bool
+	element  any
+}
+
+// at lays the flow over the calls of a stretch from a position; nil when they do not fit. Of several ways, which only
+// flows with parallel steps have, the first exact one counts, else the first.
+func (f *Flow) at(s *Session, stretch []call, from int) *Match {
+	if f.straight && !f.follows(stretch[from:]) {
+		return nil
+	}
+	w := &walk{flow: f, known: s.known, calls: stretch[from:], done: make([]bool, len(f.steps)), skipped: make([]bool, len(f.steps)),
+		context: map[string]any{}, inputs: map[string]any{}, absent: map[string]bool{}, late: map[string]bool{}, m: Match{Exact: true}}
+	return w.run()
+}
+
+// follows reports whether the calls begin with the tools of a straight flow, without an error.
+func (f *Flow) follows(calls []call) bool {
+	if len(calls) < len(f.steps) {
+		return false
+	}
+	for k := range f.steps {
+		if calls[k].tool != f.steps[k].tool || calls[k].failed {
+			return false
+		}
+	}
+	return true
+}
+
+// run goes on from the current state to the end of the flow.
+func (w *walk) run() *Match {
+	for {
+		w.ruleOut()
+		ready := w.ready()
+		if len(ready) == 0 {
+			return w.finish()
+		}
+		if back, ok := w.guarded(ready); back {
+			w.m.HandedBack = true
+			return w.finish()
+		} else if !ok {
+			return nil
+		}
+		if w.pos >= len(w.calls) {
+			return nil
+		}
+		ready = slices.DeleteFunc(ready, func(k int) bool { return w.flow.steps[k].tool != w.calls[w.pos].tool })
+		switch len(ready) {
+		case 0:
+			return nil
+		case 1:
+			if !w.take(ready[0]) {
+				return nil
+			}
+		default:
+			return w.choose(ready)
+		}
+	}
+}
+
+// choose tries each of several steps that the next call may be.
+func (w *walk) choose(ready []int) *Match {
+	var first *Match
+	for _, k := range ready {
+		way := w.clone()
+		if !way.take(k) {
+			continue
+		}
+		m := way.run()
+		if m != nil && m.Exact {
+			return m
+		}
+		if first == nil {
+			first = m
+		}
+	}
+	return first
+}
+
+func (w *walk) clone() *walk {
+	c := *w
+	c.done, c.skipped = slices.Clone(w.done), slices.Clone(w.skipped)
+	c.context, c.inputs = maps.Clone(w.context), maps.Clone(w.inputs)
+	c.absent, c.late = maps.Clone(w.absent), maps.Clone(w.late)
+	c.waiting = slices.Clone(w.waiting)
+	c.m.arguments = slices.Clone(w.m.arguments)
+	return &c
+}
+
+// ruleOut marks the steps whose dependencies are all ruled out by branches.
+func (w *walk) ruleOut() {
+	if !w.flow.branching {
+		return
+	}
+	for k := range w.flow.steps {
+		s := &w.flow.steps[k]
+		if !w.skipped[k] && len(s.deps) > 0 && !slices.ContainsFunc(s.deps, func(d int) bool { return !w.skipped[d] }) {
+			w.skipped[k] = true
+		}
+		if w.skipped[k] {
+			w.done[k] = true
+		}
+	}
+}
+
+// ready lists the steps that may come next.
+func (w *walk) ready() []int {
+	var out []int
+	for k := range w.flow.steps {
+		if !w.done[k] && !slices.ContainsFunc(w.flow.steps[k].deps, func(d int) bool { return !w.done[d] }) {
+			out = append(out, k)
+		}
+	}
+	return out
+}
+
+// guarded evaluates the guards of the steps that may come next. back: one is false and the run ends here, all steps
+// before its level being done and none of it. ok is false where a guard has no clear answer.
+func (w *walk) guarded(ready []int) (back, ok bool) {
+	for _, k := range ready {
+		s := &w.flow.steps[k]
+		if s.guard == nil {
+			continue
+		}
+		holds, err := s.guard.Eval(w.everything(nil, ""))
+		if err != nil {
+			return false, false
+		}
+		if holds {
+			continue
+		}
+		for i := range w.flow.steps {
+			if before := w.flow.steps[i].level < s.level; w.done[i] != before && !w.skipped[i] {
+				return false, false
+			}
+		}
+		return true, true
+	}
+	return false, true
+}
+
+// everything is the context as a step sees it.
+func (w *walk) everything(element any, as string) map[string]any {
+	all := maps.Clone(w.inputs)
+	maps.Copy(all, w.context)
+	if as != "" {
+		all[as] = element
+	}
+	return all
+}
+
+// take lets a step have the next call, or calls. It reports whether they fit.
+func (w *walk) take(k int) bool {
+	s := &w.flow.steps[k]
+	n := 1
+	if s.forEach != nil {
+		n = w.group(k)
+	} else {
+		w.compare(k, &w.calls[w.pos], nil)
+	}
+	taken := w.calls[w.pos : w.pos+n]
+	results := make([]any, n)
+	for i := range taken {
+		if taken[i].failed {
+			return false
+		}
+		results[i] = wrapped(taken[i].result)
+	}
+	if s.effect {
+		w.m.Effects += n
+	}
+	w.pos += n
+	w.done[k] = true
+	if s.forEach != nil {
+		w.merge(s, results)
+	} else {
+		w.merge(s, results[0])
+	}
+	return w.follow(k)
+}
+
+// wrapped is a result as it enters the context: what is no object lies under the key result.
+func wrapped(result any) any {
+	if _, ok := result.(map[string]any); ok {
+		return result
+	}
+	return map[string]any{"result": result}
+}
+
+func (w *walk) merge(s *step, outputs any) {
+	if s.as != "" {
+		w.context[s.as] = outputs
+		return
+	}
+	object, _ := outputs.(map[string]any)
+	if s.flat {
+		maps.Copy(w.context, object)
+		return
+	}
+	for _, e := range s.outputs {
+		if v, ok := object[e.OutputKey]; ok {
+			w.context[e.ContextKey] = v
+		}
+	}
+}
+
+// follow selects a branch: every other step that depends on this one is ruled out.
+func (w *walk) follow(k int) bool {
+	s := &w.flow.steps[k]
+	if len(s.branches) == 0 {
+		return true
+	}
+	selected := s.next
+	for _, b := range s.branches {
+		holds, err := b.when.Eval(w.everything(nil, ""))
+		if err != nil {
+			return false
+		}
+		if holds {
+			selected = b.target
+			break
+		}
+	}
+	if selected >= 0 {
+		for _, d := range s.users {
+			w.skipped[d] = w.skipped[d] || d != selected
+		}
+	}
+	return true
+}
+
+// finish settles what waited for inputs and whether the inputs could be known.
+func (w *walk) finish() *Match {
+	if w.pos == 0 {
+		return nil
+	}
+	w.settle()
+	m := &w.m
+	m.Calls, m.Saved, m.Inputs = w.pos, turns(w.calls[:w.pos])-1, w.inputs
+	m.Known, m.KnownFree = true, true
+	if w.flow.unchecked {
+		m.Exact = true
+		return m
+	}
+	for name := range w.late {
+		v := w.inputs[name]
+		if w.givenAtStart(v) {
+			continue
+		}
+		m.Known = false
+		m.KnownFree = m.KnownFree && isFreeText(v)
+	}
+	return m
+}
+
+// givenAtStart reports whether the caller could give the value: it was known before the first call or is an argument
+// of it.
+func (w *walk) givenAtStart(v any) bool {
+	first := &w.calls[0]
+	if w.known.knowable(v, first.at) {
+		return true
+	}
+	for _, a := range first.args {
+		if value.Equal(a, v) {
+			return true
+		}
+	}
+	return allParts(v, w.givenAtStart)
+}

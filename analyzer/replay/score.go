@@ -1,0 +1,235 @@
+package replay
+
+import (
+	"cmp"
+	"slices"
+)
+
+// TopK are the numbers of reviewed flows at which the curve is taken.
+var TopK = [...]int{5, 10, 20, 40}
+
+// Outcome is what a list of flows would have done for sessions. Outcomes of several sessions add up.
+type Outcome struct {
+	Sessions, Calls            int
+	LLMCalls, RecordedLLMCalls int
+	RepeatTurns                int
+	Saved, SavedFree, Covered  int // SavedFree: with free-text inputs counted as known
+	SavedTop                   [len(TopK)]int
+	Predicted, Correct         int // of the first flow of each sequence of tools that predicts anything
+	AllPredicted, AllCorrect   int // of every flow
+	Starts, Triggered          int // positions with the first tool of a flow; with an application
+	Extra                      int // calls that supersets would add
+	Windows, InexactWindows    int
+	DestructiveInexact         int // calls with side effects that inexact applications would have made
+}
+
+// Add adds another outcome.
+func (o *Outcome) Add(p *Outcome) {
+	o.Sessions += p.Sessions
+	o.Calls += p.Calls
+	o.LLMCalls += p.LLMCalls
+	o.RecordedLLMCalls += p.RecordedLLMCalls
+	o.RepeatTurns += p.RepeatTurns
+	o.Saved += p.Saved
+	o.SavedFree += p.SavedFree
+	o.Covered += p.Covered
+	for i := range o.SavedTop {
+		o.SavedTop[i] += p.SavedTop[i]
+	}
+	o.Predicted += p.Predicted
+	o.Correct += p.Correct
+	o.AllPredicted += p.AllPredicted
+	o.AllCorrect += p.AllCorrect
+	o.Starts += p.Starts
+	o.Triggered += p.Triggered
+	o.Extra += p.Extra
+	o.Windows += p.Windows
+	o.InexactWindows += p.InexactWindows
+	o.DestructiveInexact += p.DestructiveInexact
+}
+
+// FlowOutcome is what is known of one flow over all sessions scored.
+type FlowOutcome struct {
+	Windows, Exact     int // windows that fit the tools, and those that are applications
+	ExactSaved         int // turns that its applications would save, before flows compete
+	Used, Saved        int // applications that the segmentation chose, and what they save
+	Predicted, Correct int
+	DestructiveInexact int
+	Arguments          map[Argument]Rate
+}
+
+// Argument is an argument of a flow's step in order of execution; Arg "" is the length of a for_each list.
+type Argument struct {
+	Step int
+	Arg  string
+}
+
+// Rate counts predictions and those that were right.
+type Rate struct{ Right, Of int }
+
+// Scorer scores sessions against flows in rank order, best first. It is not safe for concurrent use.
+type Scorer struct {
+	flows  []*Flow
+	starts map[string][]int // tool -> flows that may begin with it, in rank order
+	// ByFlow is parallel to the flows.
+	ByFlow []FlowOutcome
+}
+
+// NewScorer returns a scorer of flows in rank order.
+func NewScorer(flows []*Flow) *Scorer {
+	sc := &Scorer{flows: flows, starts: map[string][]int{}, ByFlow: make([]FlowOutcome, len(flows))}
+	for i, f := range flows {
+		sc.ByFlow[i].Arguments = map[Argument]Rate{}
+		for _, tool := range f.starts() {
+			sc.starts[tool] = append(sc.starts[tool], i)
+		}
+	}
+	return sc
+}
+
+// application is a flow that fits from a position of a stretch.
+type application struct {
+	flow  int
+	from  int
+	match *Match
+}
+
+// Session scores one session.
+func (sc *Scorer) Session(s *Session) Outcome {
+	out := Outcome{Sessions: 1, Calls: s.Calls, LLMCalls: s.LLMCalls, RecordedLLMCalls: s.RecordedLLMCalls, RepeatTurns: s.RepeatTurns}
+	for _, stretch := range s.stretches {
+		strict, free := sc.stretch(s, stretch, &out)
+		for _, a := range best(len(stretch), strict) {
+			out.Saved += a.match.Saved
+			out.Covered += a.match.Calls
+			sc.ByFlow[a.flow].Used++
+			sc.ByFlow[a.flow].Saved += a.match.Saved
+		}
+		for _, a := range best(len(stretch), free) {
+			out.SavedFree += a.match.Saved
+		}
+		for i, k := range TopK {
+			top := slices.DeleteFunc(slices.Clone(strict), func(a application) bool { return a.flow >= k })
+			for _, a := range best(len(stretch), top) {
+				out.SavedTop[i] += a.match.Saved
+			}
+		}
+	}
+	return out
+}
+
+// stretch lays every flow over every position of a stretch, counts, and returns the applications, and those that also
+// take free texts as known.
+func (sc *Scorer) stretch(s *Session, stretch []call, out *Outcome) (strict, free []application) {
+	for from := range stretch {
+		candidates := sc.starts[stretch[from].tool]
+		if len(candidates) == 0 {
+			continue
+		}
+		out.Starts++
+		applies, extra := false, 0
+		counted := map[string]bool{}
+		for _, i := range candidates {
+			f := sc.flows[i]
+			m := f.at(s, stretch, from)
+			if m == nil {
+				continue
+			}
+			sc.count(i, m, out, counted)
+			switch {
+			case m.fits():
+				applies = true
+				strict = append(strict, application{i, from, m})
+				free = append(free, application{i, from, m})
+			case m.Exact && m.KnownFree:
+				free = append(free, application{i, from, m})
+			case m.superset() && extra == 0:
+				extra = m.Extra
+			}
+		}
+		if applies {
+			out.Triggered++
+		} else {
+			out.Extra += extra
+		}
+	}
+	return strict, free
+}
+
+// superset reports whether the flow would have done what was recorded and more of the same.
+func (m *Match) superset() bool {
+	return m.Extra > 0 && m.Known && !slices.ContainsFunc(m.arguments, func(v verdict) bool { return !v.right && v.arg != "" })
+}
+
+// count notes the predictions of one window. counted holds the sequences of tools whose predictions were taken at
+// this position.
+func (sc *Scorer) count(flow int, m *Match, out *Outcome, counted map[string]bool) {
+	f, by := sc.flows[flow], &sc.ByFlow[flow]
+	by.Windows++
+	out.Windows++
+	by.Predicted += m.Predicted
+	by.Correct += m.Correct
+	out.AllPredicted += m.Predicted
+	out.AllCorrect += m.Correct
+	for _, v := range m.arguments {
+		at := Argument{v.step, v.arg}
+		r := by.Arguments[at]
+		r.Of++
+		if v.right {
+			r.Right++
+		}
+		by.Arguments[at] = r
+	}
+	if m.Predicted > 0 && !counted[f.tools] {
+		counted[f.tools] = true
+		out.Predicted += m.Predicted
+		out.Correct += m.Correct
+	}
+	if m.fits() {
+		by.Exact++
+		by.ExactSaved += m.Saved
+		return
+	}
+	out.InexactWindows++
+	by.DestructiveInexact += m.Effects
+	out.DestructiveInexact += m.Effects
+}
+
+// best chooses disjoint applications of the most turns saved; among equals the fewest, then those that start last.
+func best(n int, all []application) []application {
+	if len(all) == 0 {
+		return nil
+	}
+	type state struct{ saved, used, choice int } // from a position on; choice is an index into all, -1 to go on
+	byStart := slices.Clone(all)
+	slices.SortStableFunc(byStart, func(a, b application) int { return cmp.Compare(a.from, b.from) })
+	states := make([]state, n+1)
+	at := len(byStart)
+	for from := n - 1; from >= 0; from-- {
+		next := states[from+1]
+		states[from] = state{next.saved, next.used, -1}
+		end := at
+		for at > 0 && byStart[at-1].from == from {
+			at--
+		}
+		for i := at; i < end; i++ {
+			m := byStart[i].match
+			rest := states[from+m.Calls]
+			s := state{rest.saved + m.Saved, rest.used + 1, i}
+			if s.saved > states[from].saved || s.saved == states[from].saved && s.used < states[from].used {
+				states[from] = s
+			}
+		}
+	}
+	var out []application
+	for from := 0; from < n; {
+		i := states[from].choice
+		if i < 0 {
+			from++
+			continue
+		}
+		out = append(out, byStart[i])
+		from += byStart[i].match.Calls
+	}
+	return out
+}

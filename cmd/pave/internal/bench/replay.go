@@ -1,0 +1,237 @@
+package bench
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+
+	"pave/analyzer"
+	"pave/analyzer/replay"
+	"pave/flows"
+	"pave/ingest"
+	"pave/observer"
+)
+
+// Replay measures proposals on sessions that they were not made from.
+type Replay struct {
+	Data      string  // folder of recorded sessions, a file per domain
+	Test      string  // folder to score on; "" splits Data by task
+	TrainFrac float64 // share of the tasks of Data to propose from, 0..1
+	Export    string  // folder to write the scored flows to; "" is none
+}
+
+// Run implements Runner.
+func (b Replay) Run(ctx context.Context, env Env) (any, error) {
+	domains, err := b.read(ctx, env)
+	if err != nil {
+		return nil, err
+	}
+	for i := range domains {
+		if err := domains[i].propose(ctx, env); err != nil {
+			return nil, fmt.Errorf("%s: %w", domains[i].name, err)
+		}
+	}
+	var floors [len(points)]replay.Floor
+	for i, p := range points {
+		if p.floor > 0 {
+			floors[i] = chooseFloor(domains, p.floor)
+			env.note("%s: %+v", p.name, floors[i])
+		}
+	}
+	report := &replayReport{res: ReplayResult{Head: env.head("replay"), Rules: map[string]replay.Floor{}}}
+	for i, p := range points {
+		report.res.Rules[p.name] = floors[i]
+	}
+	for i := range domains {
+		env.note("scoring %s", domains[i].name)
+		if err := domains[i].score(report, floors); err != nil {
+			return nil, fmt.Errorf("%s: %w", domains[i].name, err)
+		}
+	}
+	if b.Export != "" {
+		if err := exportFlows(b.Export, domains); err != nil {
+			return nil, err
+		}
+	}
+	return report.result(), nil
+}
+
+// points are the operating points: the share of predicted arguments that must be right.
+var points = [...]struct {
+	name  string
+	floor float64
+}{{"no_floor", 0}, {"floor_97", 0.97}, {"floor_99", 0.99}}
+
+// replayDomain is one file of sessions, split.
+type replayDomain struct {
+	name        string
+	train, test []recordedSession
+	all         proposals        // from the whole training part
+	folds       [folds]proposals // each from the training part without one fold
+	chosen      [len(points)][]*flows.Flow
+}
+
+// folds is the number of parts in the cross-validation on the training part.
+const folds = 3
+
+// proposals are flows with the sessions that they came from and those kept back.
+type proposals struct {
+	flows       []*flows.Flow
+	compiled    []*replay.Flow
+	from, other []*replay.Session
+	outcomes    []replay.FlowOutcome // on the sessions that they came from
+}
+
+// read loads the folders and splits their sessions.
+func (b Replay) read(ctx context.Context, env Env) ([]replayDomain, error) {
+	data, err := readDomains(ctx, env, b.Data)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]replayDomain, len(data))
+	at := map[string]int{}
+	for i, d := range data {
+		out[i].name = d.name
+		at[d.name] = i
+		for _, s := range d.sessions {
+			if b.Test != "" || taskHash("dev:", s.task)%100 < uint32(100*b.TrainFrac+0.5) {
+				out[i].train = append(out[i].train, s)
+			} else {
+				out[i].test = append(out[i].test, s)
+			}
+		}
+	}
+	if b.Test == "" {
+		return out, nil
+	}
+	test, err := readDomains(ctx, env, b.Test)
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range test {
+		i, known := at[d.name]
+		if !known {
+			i = len(out)
+			out = append(out, replayDomain{name: d.name}) // nothing to propose from: scored with no flows
+		}
+		out[i].test = append(out[i].test, d.sessions...)
+	}
+	return out, nil
+}
+
+// taskHash divides tasks: the first eight hexadecimal digits of a SHA-256.
+func taskHash(salt, task string) uint32 {
+	sum := sha256.Sum256([]byte(salt + task))
+	return binary.BigEndian.Uint32(sum[:4])
+}
+
+// propose mines the training part, and each of its folds' rest.
+func (d *replayDomain) propose(ctx context.Context, env Env) (err error) {
+	env.note("proposing from %s: %d sessions, %d for the test", d.name, len(d.train), len(d.test))
+	if d.all, err = propose(ctx, d.train, nil); err != nil {
+		return err
+	}
+	for f := range d.folds {
+		var from, other []recordedSession
+		for _, s := range d.train {
+			if taskHash("fold:", s.task)%folds == uint32(f) {
+				other = append(other, s)
+			} else {
+				from = append(from, s)
+			}
+		}
+		if d.folds[f], err = propose(ctx, from, other); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// propose runs a whole pass over sessions, as the service does, and scores its flows on them.
+func propose(ctx context.Context, from, other []recordedSession) (proposals, error) {
+	var p proposals
+	sessions := make([]ingest.Session, len(from))
+	tools := analyzer.NewInferrer()
+	for i, s := range from {
+		sessions[i] = *s.Session
+		tools.ObserveSession(s.Session)
+		p.from = append(p.from, replay.NewSession(s.Session))
+	}
+	for _, s := range other {
+		p.other = append(p.other, replay.NewSession(s.Session))
+	}
+	src := observer.NewMemory(sessions)
+	mined, err := observer.Mine(ctx, src, observer.Options{})
+	if err != nil {
+		return p, err
+	}
+	candidates, err := analyzer.Propose(ctx, mined, analyzer.NewCatalogue(nil, tools.Tools()), src, analyzer.Options{MaxChains: -1, Values: tools})
+	if err != nil {
+		return p, err
+	}
+	for i := range candidates {
+		p.flows = append(p.flows, candidates[i].Flow)
+	}
+	if p.compiled, err = compileAll(p.flows); err != nil {
+		return p, err
+	}
+	sc := replay.NewScorer(p.compiled)
+	for _, s := range p.from {
+		sc.Session(s)
+	}
+	p.outcomes = sc.ByFlow
+	return p, nil
+}
+
+func compileAll(all []*flows.Flow) ([]*replay.Flow, error) {
+	out := make([]*replay.Flow, len(all))
+	for i, f := range all {
+		var err error
+		if out[i], err = replay.Compile(f); err != nil {
+			return nil, fmt.Errorf("flow %s: %w", f.Name, err)
+		}
+	}
+	return out, nil
+}
+
+// chooseFloor finds the rule that saves most on kept-back folds of the training parts among those that reach the
+// exactness there, with nothing done in inexact applications.
+func chooseFloor(domains []replayDomain, exact float64) replay.Floor {
+	// Half of what is missing: a rule that only just reaches the exactness on the folds would miss it elsewhere half of
+	// the time.
+	target := exact + (1-exact)/4
+	best, most := replay.Floor{MinExact: 1, MinClean: 1 << 30}, -1
+	for _, minExact := range []float64{0.5, 0.7, 0.8, 0.85, 0.9, 0.925, 0.95, 0.96, 0.97, 0.98, 0.99} {
+		for _, demote := range []bool{false, true} {
+			for _, clean := range []int{3, 5, 10, 20, 40, 1 << 30} {
+				fl := replay.Floor{MinExact: minExact, Demote: demote, MinClean: clean}
+				o := crossValidate(domains, fl)
+				if o.DestructiveInexact == 0 && float64(o.Correct) >= target*float64(o.Predicted) && o.Saved > most {
+					best, most = fl, o.Saved
+				}
+			}
+		}
+	}
+	return best
+}
+
+// crossValidate scores what a floor chooses on the fold that was kept back, over all domains.
+func crossValidate(domains []replayDomain, fl replay.Floor) replay.Outcome {
+	var total replay.Outcome
+	for i := range domains {
+		for f := range domains[i].folds {
+			p := &domains[i].folds[f]
+			chosen, err := compileAll(fl.Choose(p.flows, p.compiled, p.outcomes))
+			if err != nil {
+				continue // cannot be: they compiled before
+			}
+			sc := replay.NewScorer(chosen)
+			for _, s := range p.other {
+				o := sc.Session(s)
+				total.Add(&o)
+			}
+		}
+	}
+	return total
+}

@@ -1,0 +1,108 @@
+package bench
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"pave/analyzer/replay"
+	"pave/flows"
+)
+
+// replayReport collects the tallies of all data sets.
+type replayReport struct {
+	res    ReplayResult
+	pooled replayTally
+}
+
+// score adds a domain: each of its data sets, and all of them to the pool.
+func (d *replayDomain) score(r *replayReport, floors [len(points)]replay.Floor) error {
+	var scorers [len(points)]*replay.Scorer
+	var compiled [len(points)][]*replay.Flow
+	for i := range points {
+		d.chosen[i] = floors[i].Choose(d.all.flows, d.all.compiled, d.all.outcomes)
+		var err error
+		if compiled[i], err = compileAll(d.chosen[i]); err != nil {
+			return err
+		}
+		scorers[i] = replay.NewScorer(compiled[i])
+		r.pooled.points[i].addFlows(compiled[i])
+	}
+	training := replay.NewTraining(d.all.from)
+	allInputs := replay.NewScorer(training.AllInputs())
+	sequences := replay.NewScorer(training.SequenceOnly(len(d.all.flows)))
+	trainCalls := 0
+	for _, s := range d.all.from {
+		trainCalls += s.Calls
+	}
+	r.pooled.trainCalls += trainCalls
+	r.res.TrainSessions += len(d.train)
+
+	var names []string
+	sets := map[string]*replayTally{}
+	for _, s := range d.test {
+		t := sets[s.set]
+		if t == nil {
+			t = &replayTally{trainCalls: trainCalls}
+			sets[s.set] = t
+			names = append(names, s.set)
+			for i := range points {
+				t.points[i].addFlows(compiled[i])
+			}
+		}
+		ready := replay.NewSession(s.Session)
+		for i := range points {
+			o := scorers[i].Session(ready)
+			t.points[i].add(&o)
+		}
+		o := allInputs.Session(ready)
+		t.allInputs.Add(&o)
+		o = sequences.Session(ready)
+		t.sequences.Add(&o)
+		b := training.Bounds(ready)
+		t.bounds.Add(&b)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		t := sets[name]
+		r.res.Sets = append(r.res.Sets, replaySet{Name: name, Domain: d.name, replayPoints: t.operating(), replayFigures: t.figures()})
+		r.pooled.add(t)
+	}
+	return nil
+}
+
+func (r *replayReport) result() ReplayResult {
+	res := r.res
+	res.Pooled, res.replayFigures = r.pooled.operating(), r.pooled.figures()
+	res.OfSupportOraclePct, res.OfOraclePct = map[string]float64{}, map[string]float64{}
+	for i, p := range points {
+		saved := r.pooled.points[i].Saved
+		res.OfSupportOraclePct[p.name] = percent(saved, r.pooled.bounds.SupportOracle)
+		res.OfOraclePct[p.name] = percent(saved, r.pooled.bounds.Oracle)
+	}
+	return res
+}
+
+// exportFlows writes the flows of every operating point as files, DIR/POINT/DOMAIN/RANK-NAME.flow.yaml.
+func exportFlows(dir string, domains []replayDomain) error {
+	for i, p := range points {
+		for _, d := range domains {
+			folder := filepath.Join(dir, p.name, d.name)
+			if err := os.MkdirAll(folder, 0o755); err != nil {
+				return err
+			}
+			for rank, f := range d.chosen[i] {
+				text, err := flows.EncodeFlow(f, flows.FormatYAML)
+				if err != nil {
+					return err
+				}
+				path := filepath.Join(folder, fmt.Sprintf("%03d-%s.flow.yaml", rank+1, f.Name))
+				if err := os.WriteFile(path, text, 0o644); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
