@@ -35,20 +35,21 @@ type globals struct {
 type cli struct {
 	globals
 
-	Serve     serveCmd     `cmd:"" help:"Run the service."`
-	Import    importCmd    `cmd:"" help:"Record calls from files."`
-	Analyze   analyzeCmd   `cmd:"" help:"Show what repeats in recorded sessions and what could run without the model. Keeps nothing."`
-	Mine      mineCmd      `cmd:"" help:"Mine the recorded sessions and put what was found in the queue."`
-	Proposals proposalsCmd `cmd:"" help:"List, show and review proposals."`
-	Promote   promoteCmd   `cmd:"" help:"Make an approved proposal an active flow."`
-	Flows     flowsCmd     `cmd:"" help:"List and show flows."`
-	Tools     toolsCmd     `cmd:"" help:"Apply, list and show tools."`
-	Run       runCmd       `cmd:"" help:"Run a flow."`
-	Report    reportCmd    `cmd:"" help:"Show what the runs avoided."`
-	Keys      keysCmd      `cmd:"" help:"Create, list and revoke API keys."`
-	Demo      demoCmd      `cmd:"" help:"Play the whole loop on this machine."`
-	Bench     benchCmd     `cmd:"" help:"Measure pave on this machine."`
-	Version   versionCmd   `cmd:"" help:"Print the version."`
+	Serve       serveCmd       `cmd:"" help:"Run the service."`
+	Import      importCmd      `cmd:"" help:"Record calls from files."`
+	Analyze     analyzeCmd     `cmd:"" help:"Show what repeats in recorded sessions and what could run without the model. Keeps nothing."`
+	Mine        mineCmd        `cmd:"" help:"Mine the recorded sessions and put what was found in the queue."`
+	Proposals   proposalsCmd   `cmd:"" help:"List, show and review proposals."`
+	Promote     promoteCmd     `cmd:"" help:"Make an approved proposal an active flow."`
+	Flows       flowsCmd       `cmd:"" help:"List and show flows."`
+	Tools       toolsCmd       `cmd:"" help:"Apply, list and show tools."`
+	Run         runCmd         `cmd:"" help:"Run a flow."`
+	Report      reportCmd      `cmd:"" help:"Show what the runs avoided."`
+	Keys        keysCmd        `cmd:"" help:"Create, list and revoke API keys."`
+	Demo        demoCmd        `cmd:"" help:"Play the whole loop on this machine."`
+	Bench       benchCmd       `cmd:"" help:"Measure pave on this machine."`
+	Conformance conformanceCmd `cmd:"" help:"Run golden vectors and say which are exact, diverge as declared or fail."`
+	Version     versionCmd     `cmd:"" help:"Print the version."`
 }
 
 // env is what a command works with.
