@@ -42,10 +42,11 @@ const (
 	maxPlans             = 512
 )
 
-// Options are the seams of a Service. Gate, Store, Engine.Invoker and Engine.NewID are required.
+// Options are the seams of a Service. Gate, Catalogue, Store, Engine.Invoker and Engine.NewID are required.
 type Options struct {
-	Gate  Gate
-	Store *store.DB
+	Gate      Gate
+	Catalogue Catalogue
+	Store     *store.DB
 	// Engine configures the engine that the service builds; its NewID makes run and trace ids, its Now defaults to
 	// time.Now.
 	Engine   executor.Options
@@ -59,16 +60,17 @@ type Options struct {
 
 // Service runs flows. It is safe for concurrent use; a run lives on the goroutine of its caller.
 type Service struct {
-	gate     Gate
-	db       *store.DB
-	engine   *executor.Engine
-	archive  Archive
-	recorder Recorder
-	redactor ingest.Redactor
-	slots    chan struct{}
-	log      *slog.Logger
-	now      func() time.Time
-	newID    func() string
+	gate      Gate
+	catalogue Catalogue
+	db        *store.DB
+	engine    *executor.Engine
+	archive   Archive
+	recorder  Recorder
+	redactor  ingest.Redactor
+	slots     chan struct{}
+	log       *slog.Logger
+	now       func() time.Time
+	newID     func() string
 
 	mu      sync.Mutex
 	plans   map[string]*executor.Plan // by admission key
@@ -78,7 +80,7 @@ type Service struct {
 
 // New builds a Service.
 func New(o Options) *Service {
-	s := &Service{gate: o.Gate, db: o.Store, archive: o.Archive, recorder: o.Recorder, redactor: o.Redactor, log: o.Logger,
+	s := &Service{gate: o.Gate, catalogue: o.Catalogue, db: o.Store, archive: o.Archive, recorder: o.Recorder, redactor: o.Redactor, log: o.Logger,
 		now: o.Engine.Now, newID: o.Engine.NewID, plans: map[string]*executor.Plan{}}
 	if s.now == nil {
 		s.now = time.Now
@@ -310,7 +312,11 @@ func (s *Service) Get(ctx context.Context, actor governance.Actor, id string) (r
 }
 
 // List lists runs, newest first, without their results.
-func (s *Service) List(ctx context.Context, actor governance.Actor, f Filter) (page store.Page[Run], err error) {
+func (s *Service) List(ctx context.Context, actor governance.Actor, f Filter) (store.Page[Run], error) {
+	return s.list(ctx, actor, f, false)
+}
+
+func (s *Service) list(ctx context.Context, actor governance.Actor, f Filter, withResults bool) (page store.Page[Run], err error) {
 	if err := governance.Permit(actor, governance.ActionRead); err != nil {
 		return page, err
 	}
@@ -324,7 +330,7 @@ func (s *Service) List(ctx context.Context, actor governance.Actor, f Filter) (p
 		}
 		page.Next = rows.Next
 		for _, row := range rows.Items {
-			run, err := fromRow(row, false)
+			run, err := fromRow(row, withResults)
 			if err != nil {
 				return err
 			}

@@ -86,7 +86,7 @@ func newBench(t testing.TB, change func(*runs.Options)) *bench {
 		return map[string]any{"name": fmt.Sprintf("name of %v", in["user_id"])}, nil
 	}, true)
 	b.gov = governance.New(governance.Options{Store: b.db, Check: runs.Check, Stats: events})
-	opts := runs.Options{Gate: b.gov, Store: b.db, Archive: b.events, Recorder: recorder,
+	opts := runs.Options{Gate: b.gov, Catalogue: b.gov, Store: b.db, Archive: b.events, Recorder: recorder,
 		Engine: executor.Options{Invoker: executor.NewMux(map[string]executor.Invoker{local.Kind: b.tools}), NewID: uuid.NewString}}
 	if change != nil {
 		change(&opts)

@@ -173,7 +173,7 @@ func (a *App) openRuns(ctx context.Context) error {
 	a.defers(func() error { web.Close(); return nil })
 	profile := executor.DefaultCostProfile
 	a.runs = runs.New(runs.Options{
-		Gate: a.gate, Store: a.state, Archive: a.events, Recorder: a.record, Redactor: a.redact, Logger: a.log,
+		Gate: a.gate, Catalogue: a.gate, Store: a.state, Archive: a.events, Recorder: a.record, Redactor: a.redact, Logger: a.log,
 		Engine: executor.Options{
 			Invoker: executor.NewMux(map[string]executor.Invoker{"http": web, "local": bindlocal.New()}),
 			Logger:  a.log, Now: time.Now, NewID: newID, CostProfile: &profile,
