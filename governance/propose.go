@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"pave/analyzer"
 	"pave/flows"
@@ -57,6 +58,8 @@ func (r *ProposeReport) Count(o Outcome) int {
 //   - Rejected or withdrawn: suppressed until support doubled, exactness rose by 5 points or a tool's schema
 //     changed.
 //   - Promoted, same digest: suppressed.
+//   - A schema chain whose path was mined: suppressed; one that waits when its path is mined, and that nobody
+//     touched, is superseded. The recorded values say more about the same flow than its schemas do.
 func (s *Service) Propose(ctx context.Context, actor Actor, candidates []analyzer.Candidate) (ProposeReport, error) {
 	var report ProposeReport
 	err := s.update(ctx, actor, ActionPropose, func(c *change) error {
@@ -115,6 +118,16 @@ func (q *queue) take(cand *analyzer.Candidate) (ProposeItem, error) {
 			return q.refresh(cand, row, item)
 		case row.State == string(StatePromoted) && row.CandidateDigest == cand.Digest:
 			item.ProposalID, item.Outcome, item.Reason = row.ID, OutcomeSuppressed, "promoted already as "+row.PromotedAs
+			return item, nil
+		}
+	}
+	if path, chain := strings.CutPrefix(cand.PatternKey, string(analyzer.SourceAnalyzer)+"/"); chain {
+		mined, err := q.ProposalsOfPattern(q.tenant, string(analyzer.SourceMiner)+"/"+path)
+		if err != nil {
+			return item, err
+		}
+		if len(mined) > 0 {
+			item.ProposalID, item.Outcome, item.Reason = mined[0].ID, OutcomeSuppressed, "the same path was mined: "+mined[0].State
 			return item, nil
 		}
 	}
@@ -178,7 +191,44 @@ func exactness(e analyzer.Evidence) float64 {
 	return float64(e.Pattern.DataFlow.Explained) / float64(e.Pattern.DataFlow.Sampled)
 }
 
+// supersede takes the schema chain of a mined candidate's path out of the queue, unless somebody reviewed or edited
+// it already. It comes before the candidate is named, so that the name is free again.
+func (q *queue) supersede(cand *analyzer.Candidate) error {
+	path, mined := strings.CutPrefix(cand.PatternKey, string(analyzer.SourceMiner)+"/")
+	if !mined {
+		return nil
+	}
+	rows, err := q.ProposalsOfPattern(q.tenant, string(analyzer.SourceAnalyzer)+"/"+path)
+	if err != nil {
+		return err
+	}
+	for _, row := range rows {
+		if !slices.Contains(openStates, row.State) {
+			continue
+		}
+		chain, err := load(&q.Reader, q.tenant, row)
+		if err != nil {
+			return err
+		}
+		if len(chain.Reviews) > 0 || len(chain.Editors) > 0 {
+			continue
+		}
+		chain.State = StateSuperseded
+		if err := q.save(chain); err != nil {
+			return err
+		}
+		q.pending[analyzer.SourceAnalyzer]--
+		if err := q.audit("proposal.supersede", "proposal/"+chain.ID, map[string]any{"by": cand.PatternKey}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (q *queue) create(cand *analyzer.Candidate, returned string, item ProposeItem) (ProposeItem, error) {
+	if err := q.supersede(cand); err != nil {
+		return item, err
+	}
 	flow, err := q.named(cand.Flow, cand.PatternKey)
 	if err != nil {
 		return item, err
@@ -240,8 +290,8 @@ func (q *queue) nameTaken(name, patternKey string) (bool, error) {
 		return false, err
 	}
 	for _, row := range rows {
-		decidedAgainst := row.State == string(StateRejected) || row.State == string(StateWithdrawn)
-		if row.PatternKey != patternKey && !decidedAgainst {
+		gone := row.State == string(StateRejected) || row.State == string(StateWithdrawn) || row.State == string(StateSuperseded)
+		if row.PatternKey != patternKey && !gone {
 			return true, nil
 		}
 	}

@@ -288,3 +288,40 @@ func TestSubmittedDraftsHaveTheirAuthor(t *testing.T) {
 	_, err = b.Promote(ctx, bob, p.ID, governance.PromoteRequest{})
 	require.NoError(t, err)
 }
+
+func TestMinedPathTakesThePlaceOfItsChain(t *testing.T) {
+	chain := func() analyzer.Candidate {
+		c := candidate(userFlow("user_by_email"), "analyzer/linear/find_user>get_user", 0, 0)
+		c.Source, c.Evidence = analyzer.SourceAnalyzer, analyzer.Evidence{}
+		return c
+	}
+	mined := func() analyzer.Candidate {
+		f := userFlow("user_by_email")
+		f.Description = "Mined."
+		return candidate(f, "miner/linear/find_user>get_user", 10, 96)
+	}
+	t.Run("that nobody touched", func(t *testing.T) {
+		b := newBench(t)
+		old := b.one(chain())
+		require.Equal(t, governance.OutcomeCreated, old.Outcome)
+		item := b.one(mined())
+		require.Equal(t, governance.OutcomeCreated, item.Outcome)
+		require.Equal(t, "user_by_email", item.Flow, "the name is free again")
+		require.Equal(t, governance.StateSuperseded, b.get(old.ProposalID).State)
+		require.Contains(t, b.actions(), "proposal.supersede")
+
+		again := b.one(chain())
+		require.Equal(t, governance.OutcomeSuppressed, again.Outcome, "a pass that does not see the path must not bring the chain back")
+		require.Equal(t, item.ProposalID, again.ProposalID)
+		require.Equal(t, governance.OutcomeUnchanged, b.one(mined()).Outcome)
+	})
+	t.Run("but not of one under review", func(t *testing.T) {
+		b := newBench(t)
+		b.apply(findUser(), getUser())
+		old := b.one(chain())
+		b.approve(old.ProposalID, bob)
+		item := b.one(mined())
+		require.Equal(t, "user_by_email_2", item.Flow)
+		require.Equal(t, governance.StateApproved, b.get(old.ProposalID).State)
+	})
+}

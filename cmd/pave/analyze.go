@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
+	"strings"
 
 	"pave/analyzer"
 	"pave/api"
@@ -19,21 +21,25 @@ import (
 
 type analyzeCmd struct {
 	Paths       []string `arg:"" name:"path" help:"Files, folders or patterns; .gz and .zst are read too."`
-	Format      string   `help:"Format of the files: ${enum}; detected without it." env:"PAVE_FORMAT" enum:",jsonl,tau-bench,traces,logs" default:""`
+	Format      string   `help:"Format of the files: jsonl, tau-bench, traces or logs; detected without it." env:"PAVE_FORMAT" enum:",jsonl,tau-bench,traces,logs" default:""`
 	MinSessions int      `help:"A path must occur in this many sessions; 0 takes the default." env:"PAVE_MIN_SESSIONS"`
 	Top         int      `help:"Rows of each list for people." env:"PAVE_TOP" default:"15"`
 }
 
 // analysis is what an analysis found, in the forms of the API.
 type analysis struct {
-	Sessions    int           `json:"sessions"`
-	ToolCalls   int           `json:"tool_calls"`
-	Stretches   int           `json:"stretches"`
-	LLMCalls    int64         `json:"llm_calls"`
-	RepeatCalls int           `json:"repeat_calls"`
-	Patterns    []gen.Pattern `json:"patterns"`
-	Candidates  []candidate   `json:"candidates"`
-	Blocked     []gen.Blocked `json:"blocked"`
+	Sessions  int   `json:"sessions"`
+	ToolCalls int   `json:"tool_calls"`
+	Stretches int   `json:"stretches"`
+	LLMCalls  int64 `json:"llm_calls"`
+	// LLMCallsAssumed says that none was recorded, so that one is assumed for each turn with tool calls.
+	LLMCallsAssumed bool `json:"llm_calls_assumed,omitempty"`
+	// LLMCallsAvoidable is how many of them the candidates' paths held between their steps.
+	LLMCallsAvoidable float64       `json:"llm_calls_avoidable"`
+	RepeatCalls       int           `json:"repeat_calls"`
+	Patterns          []gen.Pattern `json:"patterns"`
+	Candidates        []candidate   `json:"candidates"`
+	Blocked           []gen.Blocked `json:"blocked"`
 }
 
 // candidate is a flow that could be proposed.
@@ -65,7 +71,9 @@ func (c *analyzeCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	found.LLMCalls = report.LLMCalls
+	if report.LLMCalls > 0 {
+		found.LLMCalls, found.LLMCallsAssumed = report.LLMCalls, false
+	}
 	if err := e.printValue(found, func(w io.Writer) error { return found.print(w, c.Top) }); err != nil {
 		return err
 	}
@@ -94,6 +102,7 @@ func (c *analyzeCmd) analyse(ctx context.Context, events []ingest.Event) (*analy
 
 func newAnalysis(mined *observer.Result, candidates []analyzer.Candidate) (*analysis, error) {
 	a := &analysis{Sessions: mined.Sessions, ToolCalls: mined.Calls, Stretches: mined.Stretches, RepeatCalls: mined.RepeatCalls,
+		LLMCalls: int64(mined.LLMCalls), LLMCallsAssumed: true,
 		Patterns: []gen.Pattern{}, Candidates: []candidate{}, Blocked: []gen.Blocked{}}
 	for _, p := range mined.Patterns {
 		a.Patterns = append(a.Patterns, api.Pattern(p))
@@ -102,6 +111,9 @@ func newAnalysis(mined *observer.Result, candidates []analyzer.Candidate) (*anal
 		a.Blocked = append(a.Blocked, api.Blocked(b))
 	}
 	for _, c := range candidates {
+		if c.Source == analyzer.SourceMiner && c.Savings.LLMCallsPerRun.Known > 0 {
+			a.LLMCallsAvoidable += c.Savings.LLMCallsPerRun.Mean * float64(c.Savings.Occurrences)
+		}
 		doc, err := json.Marshal(c.Flow)
 		if err != nil {
 			return nil, fmt.Errorf("encode flow %s: %w", c.Flow.Name, err)
@@ -114,7 +126,13 @@ func newAnalysis(mined *observer.Result, candidates []analyzer.Candidate) (*anal
 
 // print tells a curious person what was found.
 func (a *analysis) print(w io.Writer, top int) error {
-	fmt.Fprintf(w, "%d sessions, %d tool calls in %d stretches without a user message, %d LLM calls\n", a.Sessions, a.ToolCalls, a.Stretches, a.LLMCalls)
+	top = max(1, top)
+	assumed := ""
+	if a.LLMCallsAssumed {
+		assumed = " (assumed: none is recorded, so one for each turn with tool calls)"
+	}
+	fmt.Fprintf(w, "%d sessions, %d tool calls in %d stretches without a user message, %d LLM calls%s\n",
+		a.Sessions, a.ToolCalls, a.Stretches, a.LLMCalls, assumed)
 	if a.RepeatCalls > 0 {
 		fmt.Fprintf(w, "%d calls repeat the call before them exactly: a saving apart, left out below\n", a.RepeatCalls)
 	}
@@ -138,6 +156,10 @@ func (a *analysis) print(w io.Writer, top int) error {
 
 func (a *analysis) printCandidates(w io.Writer, top int) {
 	fmt.Fprintln(w, "\nWHAT COULD RUN WITHOUT THE MODEL")
+	if a.LLMCallsAvoidable > 0 && a.LLMCalls > 0 {
+		fmt.Fprintf(w, "  as often as it was seen here, together: about %.0f of %d LLM calls (%s)\n",
+			a.LLMCallsAvoidable, a.LLMCalls, share(int(math.Round(a.LLMCallsAvoidable)), int(a.LLMCalls)))
+	}
 	shown := 0
 	for i := range a.Candidates {
 		c := &a.Candidates[i]
@@ -150,8 +172,7 @@ func (a *analysis) printCandidates(w io.Writer, top int) {
 		if d := p.DataFlow; d != nil {
 			fmt.Fprintf(w, "; every mapping held at once in %d of %d examined", d.Explained, d.Sampled)
 		}
-		fmt.Fprintf(w, "\n   saves per run: %s LLM calls, %s tokens, %s ms (mean, 95 %% interval); side effects: %s\n",
-			figure(c.Savings.LlmCallsPerRun, "%.2f"), figure(c.Savings.TokensPerRun, "%.0f"), figure(c.Savings.LatencyMsPerRun, "%.0f"), c.Safety)
+		fmt.Fprintf(w, "\n   saves per run (mean, 95 %% interval): %s; side effects: %s\n", savedPerRun(c.Savings), c.Safety)
 		drawFlow(w, c.draft, mappingNotes(p))
 		for _, text := range c.Warnings {
 			fmt.Fprintf(w, "  warning: %s\n", output.Clean(text))
@@ -160,6 +181,27 @@ func (a *analysis) printCandidates(w io.Writer, top int) {
 	if shown == 0 {
 		fmt.Fprintln(w, "  no repeated path whose arguments the recorded values explain")
 	}
+}
+
+// savedPerRun names what is known; recordings without tokens or times are common.
+func savedPerRun(s gen.Savings) string {
+	known := []string{figure(s.LlmCallsPerRun, "%.2f") + " LLM calls"}
+	var missing []string
+	for _, f := range []struct {
+		name, unit string
+		value      gen.Interval
+	}{{"tokens", "tokens", s.TokensPerRun}, {"times", "ms", s.LatencyMsPerRun}} {
+		if f.value.Known == 0 {
+			missing = append(missing, f.name)
+		} else {
+			known = append(known, figure(f.value, "%.0f")+" "+f.unit)
+		}
+	}
+	text := strings.Join(known, ", ")
+	if len(missing) > 0 {
+		text += " (" + strings.Join(missing, " and ") + " not recorded)"
+	}
+	return text
 }
 
 func (a *analysis) printBlocked(w io.Writer, top int) {

@@ -99,13 +99,23 @@ func execute(args []string, in io.Reader, out, errOut io.Writer) (status int) {
 	}
 	parsed, err := parser.Parse(args)
 	if err != nil {
-		fmt.Fprintln(errOut, "pave:", err)
+		fmt.Fprintf(errOut, "pave: %v\nfor more: %s --help\n", err, commandOf(err))
 		return api.ExitUsage
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	e := &env{ctx: ctx, in: in, out: out, err: errOut, g: &c.globals}
 	return report(errOut, parsed.Run(e))
+}
+
+// commandOf is the command that a line which cannot be parsed got to.
+func commandOf(err error) string {
+	if p := new(kong.ParseError); errors.As(err, &p) {
+		if node := p.Context.Selected(); node != nil {
+			return "pave " + node.Path()
+		}
+	}
+	return "pave"
 }
 
 // dropEmptyVariables makes an empty PAVE_ variable the same as none, as people expect of PAVE_DATA= in a shell.
@@ -132,7 +142,11 @@ func report(w io.Writer, err error) int {
 	if e := new(flows.Error); errors.As(err, &e) {
 		fmt.Fprintf(w, "pave: %s (%s)\n", output.Clean(e.Message), e.Code)
 		for _, d := range e.Details {
-			fmt.Fprintf(w, "  %s: %s (%s)\n", output.Clean(d.Pointer), output.Clean(d.Detail), output.Clean(d.Code))
+			where := ""
+			if d.Pointer != "" {
+				where = output.Clean(d.Pointer) + ": "
+			}
+			fmt.Fprintf(w, "  %s%s (%s)\n", where, output.Clean(d.Detail), output.Clean(d.Code))
 		}
 		return api.ExitOf(e.Code)
 	}

@@ -17,7 +17,7 @@ import (
 
 type importCmd struct {
 	Paths  []string `arg:"" name:"path" help:"Files, folders or patterns; .gz and .zst are read too."`
-	Format string   `help:"Format of the files: ${enum}; detected without it." env:"PAVE_FORMAT" enum:",jsonl,tau-bench,traces,logs" default:""`
+	Format string   `help:"Format of the files: jsonl, tau-bench, traces or logs; detected without it." env:"PAVE_FORMAT" enum:",jsonl,tau-bench,traces,logs" default:""`
 	DryRun bool     `help:"Store nothing; with -o jsonl print the normalised calls." env:"PAVE_DRY_RUN"`
 }
 

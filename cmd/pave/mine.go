@@ -33,7 +33,7 @@ func (c *mineCmd) Run(e *env) error {
 
 func mineTable(w io.Writer, m *gen.MiningRun) error {
 	fmt.Fprintf(w, "mining run %s %s\n", m.ID, m.Status)
-	fmt.Fprintf(w, "read       %d sessions, %d tool calls in %d stretches, %d LLM calls, %d exact repeats\n",
+	fmt.Fprintf(w, "read       %d sessions, %d tool calls in %d stretches, issued in %d model turns, %d exact repeats\n",
 		m.Sessions, m.Calls, m.Stretches, m.LlmCalls, m.RepeatCalls)
 	fmt.Fprintf(w, "found      %d patterns, %d candidates, %d blocked paths\n", m.Patterns, m.Candidates, m.Blocked)
 	p := m.Proposals

@@ -10,7 +10,7 @@ import (
 
 type promoteCmd struct {
 	ID        string `arg:"" help:"Proposal: its id, a unique beginning of it, or its flow's name."`
-	AsVersion string `help:"Version of the flow; 1.0.0 or the next one without it." env:"PAVE_AS_VERSION" name:"flow-version" placeholder:"SEMVER"`
+	AsVersion string `help:"Version of the flow; 1.0.0 or the next one without it." env:"PAVE_FLOW_VERSION" name:"flow-version" placeholder:"SEMVER"`
 }
 
 // Run promotes the proposal as it is now.

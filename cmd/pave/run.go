@@ -22,7 +22,7 @@ const maxInput = 16 << 20
 type runCmd struct {
 	Flow           string `arg:"" help:"NAME or NAME@VERSION."`
 	Input          string `help:"The flow's input: JSON text, a file, or - for standard input." env:"PAVE_INPUT" default:"{}" placeholder:"FILE|JSON|-"`
-	DryRun         bool   `help:"Validate and resolve, but call no tool." env:"PAVE_DRY_RUN"`
+	DryRun         bool   `help:"Change nothing: tools that only read are called, the others are skipped." env:"PAVE_DRY_RUN"`
 	IdempotencyKey string `help:"Run once for this key; repeats get the first answer." env:"PAVE_IDEMPOTENCY_KEY"`
 }
 

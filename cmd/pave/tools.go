@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -12,6 +13,7 @@ import (
 
 	"pave/api/gen"
 	"pave/cmd/pave/internal/output"
+	"pave/flows"
 )
 
 type toolsCmd struct {
@@ -72,6 +74,9 @@ func readToolFiles(paths []string) ([]byte, error) {
 
 func toolFiles(path string) ([]string, error) {
 	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, flows.NewError(flows.CodeNotFound, fmt.Sprintf("no tool file or folder %q", path))
+	}
 	if err != nil {
 		return nil, errUsage("tool file: " + err.Error())
 	}

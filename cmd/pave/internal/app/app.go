@@ -21,6 +21,7 @@ import (
 	"pave/executor"
 	bindhttp "pave/executor/bind/http"
 	bindlocal "pave/executor/bind/local"
+	"pave/flows"
 	"pave/governance"
 	"pave/governance/loop"
 	"pave/governance/runs"
@@ -131,6 +132,10 @@ func (a *App) openEvents(ctx context.Context) (err error) {
 	if a.opts.ClickHouse != "" {
 		a.events, err = clickhouse.Open(ctx, clickhouse.Config{DSN: a.opts.ClickHouse,
 			SpoolPath: filepath.Join(a.opts.DataDir, spoolFile), Logger: a.log})
+	} else if spool := filepath.Join(a.opts.DataDir, spoolFile); exists(spool) {
+		// Quietly opening an empty SQLite store would answer as if nothing had ever been recorded.
+		return flows.NewError(flows.CodeConflict, fmt.Sprintf("the events of this data directory are on ClickHouse: give --clickhouse DSN"+
+			" (or PAVE_CLICKHOUSE, or clickhouse in the settings file); to go on with SQLite instead, remove %s and what it still holds", spool))
 	} else {
 		a.events, err = sqlite.Open(ctx, filepath.Join(a.opts.DataDir, eventsFile), sqlite.Options{})
 	}
@@ -139,6 +144,11 @@ func (a *App) openEvents(ctx context.Context) (err error) {
 	}
 	a.defers(a.events.Close)
 	return nil
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }
 
 func (a *App) openRecorder(context.Context) error {

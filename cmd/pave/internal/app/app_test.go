@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -328,4 +329,20 @@ func TestToolsAsJSON(t *testing.T) {
 	var tool flows.Tool
 	require.NoError(t, json.Unmarshal(got.JSON200.Tool, &tool))
 	require.Equal(t, "\U0001F600 / \x7f", tool.Description)
+}
+
+func TestDirectoryOfClickHouseIsNotOpenedOnSQLite(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, spoolFile), nil, 0o600))
+	_, err := Open(t.Context(), Options{DataDir: dir})
+	e := new(flows.Error)
+	require.ErrorAs(t, err, &e)
+	require.Equal(t, flows.CodeConflict, e.Code)
+	require.Contains(t, e.Message, "--clickhouse")
+	require.NoFileExists(t, filepath.Join(dir, eventsFile))
+
+	require.NoError(t, os.Remove(filepath.Join(dir, spoolFile)))
+	a, err := Open(t.Context(), Options{DataDir: dir})
+	require.NoError(t, err, "the failed opening let go of the directory")
+	require.NoError(t, a.Close())
 }

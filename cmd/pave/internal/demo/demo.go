@@ -137,7 +137,7 @@ func (d *demo) startAll(ctx context.Context) (err error) {
 	if d.serve, err = d.spawn(ctx, "pave", d.Program, args...); err != nil {
 		return err
 	}
-	d.cli = &cli{program: d.Program, dataDir: data, out: d.Out}
+	d.cli = &cli{program: d.Program, dataDir: data, keys: d.keys, out: d.Out}
 	for role, scopes := range map[string]string{"agents": "ingest", "alice": "read,review,promote", "bob": "read,review", "caller": "read,run"} {
 		if d.keys[role], err = d.createKey(ctx, role, scopes); err != nil {
 			return err

@@ -49,14 +49,14 @@ func (d *demo) review(ctx context.Context) error {
 			}
 			if limit == 0 {
 				if source == "analyzer" { // the reviewer's other answer
-					return d.cli.show(ctx, d.keys["alice"], "proposals", "reject", p.ID, "--reason", "nobody asks the desk for this")
+					return d.cli.show(ctx, "alice", "proposals", "reject", p.ID, "--reason", "nobody asks the desk for this")
 				}
 				break
 			}
 			limit--
 			if !shown[source] {
 				shown[source] = true
-				if err := d.cli.show(ctx, d.keys["alice"], "proposals", "show", p.ID); err != nil {
+				if err := d.cli.show(ctx, "alice", "proposals", "show", p.ID); err != nil {
 					return err
 				}
 			}
@@ -75,11 +75,11 @@ func (d *demo) review(ctx context.Context) error {
 // promote approves as as many reviewers as the policy wants and promotes.
 func (d *demo) promote(ctx context.Context, p gen.ProposalSummary) error {
 	for _, reviewer := range []string{"alice", "bob"}[:p.Needs] {
-		if err := d.cli.show(ctx, d.keys[reviewer], "proposals", "approve", p.ID, "--comment", "checked the evidence"); err != nil {
+		if err := d.cli.show(ctx, reviewer, "proposals", "approve", p.ID, "--comment", "checked the evidence"); err != nil {
 			return err
 		}
 	}
-	return d.cli.show(ctx, d.keys["alice"], "promote", p.ID)
+	return d.cli.show(ctx, "alice", "promote", p.ID)
 }
 
 func (d *demo) inputsOf(ctx context.Context, id string) ([]string, error) {

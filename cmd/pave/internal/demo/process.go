@@ -9,6 +9,8 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -111,15 +113,27 @@ func (t *tail) String() string {
 // cli runs pave's own command line on the demo's data directory, as a person would.
 type cli struct {
 	program, dataDir string
-	out              io.Writer // where shown commands and their output go
+	keys             map[string]string // by role
+	out              io.Writer         // where shown commands and their output go
 }
 
-// show prints the command and its output.
-func (c *cli) show(ctx context.Context, key string, args ...string) error {
-	fmt.Fprintf(c.out, "\n$ pave %s\n", strings.Join(args, " "))
-	b, err := c.quiet(ctx, key, args...)
+// show prints who gives the command, the command and its output. Role "" is who installed pave.
+func (c *cli) show(ctx context.Context, role string, args ...string) error {
+	fmt.Fprintf(c.out, "\n%s$ pave %s\n", role, commandLine(args))
+	b, err := c.quiet(ctx, c.keys[role], args...)
 	c.out.Write(b)
 	return err
+}
+
+// commandLine writes arguments as a person would type them.
+func commandLine(args []string) string {
+	typed := slices.Clone(args)
+	for i, arg := range typed {
+		if strings.Contains(arg, " ") {
+			typed[i] = strconv.Quote(arg)
+		}
+	}
+	return strings.Join(typed, " ")
 }
 
 // quiet returns the command's standard output. key "" uses the data directory's admin key.
