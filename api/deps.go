@@ -2,10 +2,12 @@ package api
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"time"
 
 	"pave/flows"
+	"pave/flows/export"
 	"pave/governance"
 	"pave/governance/runs"
 	statestore "pave/governance/store"
@@ -54,6 +56,7 @@ type Sessions interface {
 type Proposals interface {
 	Proposals(ctx context.Context, actor governance.Actor, f governance.ProposalFilter) (statestore.Page[governance.Proposal], error)
 	Proposal(ctx context.Context, actor governance.Actor, ref string) (*governance.Proposal, error)
+	Submit(ctx context.Context, actor governance.Actor, flow *flows.Flow) (*governance.Proposal, error)
 	Review(ctx context.Context, actor governance.Actor, ref string, req governance.ReviewRequest) (*governance.Proposal, error)
 	Withdraw(ctx context.Context, actor governance.Actor, ref, reason string, ifRevision int64) (*governance.Proposal, error)
 	Promote(ctx context.Context, actor governance.Actor, ref string, req governance.PromoteRequest) (*governance.FlowVersion, error)
@@ -79,6 +82,12 @@ type Runs interface {
 	Run(ctx context.Context, actor governance.Actor, req runs.Request) (*runs.Run, error)
 	Get(ctx context.Context, actor governance.Actor, id string) (*runs.Run, error)
 	List(ctx context.Context, actor governance.Actor, f runs.Filter) (statestore.Page[runs.Run], error)
+	Lesson(ctx context.Context, actor governance.Actor, id string) (*runs.Lesson, error)
+	Profile(ctx context.Context, actor governance.Actor, name, version string) (*runs.Profile, error)
+	// Compile checks a flow against what is registered; Export and Capabilities describe registered flows to others.
+	Compile(ctx context.Context, actor governance.Actor, flow *flows.Flow) (*runs.Compiled, error)
+	Export(ctx context.Context, actor governance.Actor, name, version string, target export.Target, as string) (json.RawMessage, error)
+	Capabilities(ctx context.Context, actor governance.Actor) ([]runs.Capability, error)
 }
 
 // Mining starts passes and reads them.

@@ -41,6 +41,21 @@ func (h *handlers) GetProposal(ctx context.Context, r gen.GetProposalRequestObje
 	return gen.GetProposal200JSONResponse{ProposalAnswerJSONResponse: out}, err
 }
 
+// SubmitProposal puts a flow that somebody wrote into the queue.
+func (h *handlers) SubmitProposal(ctx context.Context, r gen.SubmitProposalRequestObject) (gen.SubmitProposalResponseObject, error) {
+	flow, _, err := flows.ParseFlow(r.Body.Flow)
+	if err != nil {
+		return nil, err
+	}
+	p, err := h.s.deps.Proposals.Submit(ctx, actorFrom(ctx), flow)
+	if err != nil {
+		return nil, err
+	}
+	out, err := proposalAnswer(p)
+	return gen.SubmitProposal201JSONResponse{Body: out.Body, Headers: gen.SubmitProposal201ResponseHeaders{
+		ETag: out.Headers.ETag, Location: "/api/v1/proposals/" + p.ID}}, err
+}
+
 // ReviewProposal records a verdict on one digest.
 func (h *handlers) ReviewProposal(ctx context.Context, r gen.ReviewProposalRequestObject) (gen.ReviewProposalResponseObject, error) {
 	revision, err := ifMatch(r.Params.IfMatch, 1)

@@ -26,7 +26,9 @@ type contract struct {
 }
 
 var load = sync.OnceValues(func() (*contract, error) {
-	openapi3filter.RegisterBodyDecoder("application/x-protobuf", openapi3filter.FileBodyDecoder)
+	for _, media := range []string{"application/x-protobuf", "text/vnd.mermaid", "text/vnd.graphviz", "image/svg+xml"} {
+		openapi3filter.RegisterBodyDecoder(media, openapi3filter.FileBodyDecoder)
+	}
 	doc, err := openapi3.NewLoader().LoadFromData(api.SpecYAML())
 	if err != nil {
 		return nil, err

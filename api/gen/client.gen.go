@@ -121,15 +121,43 @@ type ClientInterface interface {
 	// Corresponds with GET /api/v1/audit-events (the `ListAuditEvents` operationId).
 	ListAuditEvents(ctx context.Context, params *ListAuditEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ListCapabilities Active flows that have a capability id, by flow name.
+	//
+	// Corresponds with GET /api/v1/capabilities (the `ListCapabilities` operationId).
+	ListCapabilities(ctx context.Context, params *ListCapabilitiesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ListFlows Flows by name, each with its versions.
 	//
 	// Corresponds with GET /api/v1/flows (the `ListFlows` operationId).
 	ListFlows(ctx context.Context, params *ListFlowsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// CompileFlowWithBody Check a flow against the registered tools and flows. Keeps nothing.
+	//
+	// A flow file that cannot be read at all is an error; what does not fit together is in the diagnostics.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/flows/compile (the `CompileFlow` operationId).
+	CompileFlowWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CompileFlow Check a flow against the registered tools and flows. Keeps nothing.
+	//
+	// A flow file that cannot be read at all is an error; what does not fit together is in the diagnostics.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/flows/compile (the `CompileFlow` operationId).
+	CompileFlow(ctx context.Context, body CompileFlowJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// GetFlow The version of a flow that a run without a version takes.
 	//
 	// Corresponds with GET /api/v1/flows/{name} (the `GetFlow` operationId).
 	GetFlow(ctx context.Context, name FlowNameParam, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetFlowProfile How long the recorded runs of a flow and their steps took.
+	//
+	// Corresponds with GET /api/v1/flows/{name}/profile (the `GetFlowProfile` operationId).
+	GetFlowProfile(ctx context.Context, name FlowNameParam, params *GetFlowProfileParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// RunFlowWithBody Run an active flow and answer its record.
 	//
@@ -155,6 +183,16 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /api/v1/flows/{name}/versions/{version} (the `GetFlowVersion` operationId).
 	GetFlowVersion(ctx context.Context, name FlowNameParam, version FlowVersionParam, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetFlowDiagram A flow drawn.
+	//
+	// Corresponds with GET /api/v1/flows/{name}/versions/{version}/diagram (the `GetFlowDiagram` operationId).
+	GetFlowDiagram(ctx context.Context, name FlowNameParam, version FlowVersionParam, params *GetFlowDiagramParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ExportFlow A flow as a tool definition for a model API or an MCP client.
+	//
+	// Corresponds with GET /api/v1/flows/{name}/versions/{version}/export (the `ExportFlow` operationId).
+	ExportFlow(ctx context.Context, name FlowNameParam, version FlowVersionParam, params *ExportFlowParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// SetFlowStatusWithBody Change whether a flow version may run.
 	//
@@ -222,6 +260,26 @@ type ClientInterface interface {
 	// Corresponds with GET /api/v1/proposals (the `ListProposals` operationId).
 	ListProposals(ctx context.Context, params *ListProposalsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// SubmitProposalWithBody Put a flow that somebody wrote into the queue.
+	//
+	// The caller is its author. The flow becomes a draft like any other: it runs once it was approved and promoted.
+	// A flow whose name has an open proposal is refused.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/proposals (the `SubmitProposal` operationId).
+	SubmitProposalWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SubmitProposal Put a flow that somebody wrote into the queue.
+	//
+	// The caller is its author. The flow becomes a draft like any other: it runs once it was approved and promoted.
+	// A flow whose name has an open proposal is refused.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/proposals (the `SubmitProposal` operationId).
+	SubmitProposal(ctx context.Context, body SubmitProposalJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// GetProposal One proposal with its flow, evidence and reviews.
 	//
 	// Corresponds with GET /api/v1/proposals/{id} (the `GetProposal` operationId).
@@ -287,6 +345,21 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /api/v1/runs/{id} (the `GetRun` operationId).
 	GetRun(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetRunDiagram The flow of a run drawn, with what the run did at each step.
+	//
+	// Corresponds with GET /api/v1/runs/{id}/diagram (the `GetRunDiagram` operationId).
+	GetRunDiagram(ctx context.Context, id ID, params *GetRunDiagramParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetRunLesson What a run has to teach, for a reviewer.
+	//
+	// Corresponds with GET /api/v1/runs/{id}/lesson (the `GetRunLesson` operationId).
+	GetRunLesson(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetFlowSchema The JSON Schema (2020-12) of flow files.
+	//
+	// Corresponds with GET /api/v1/schemas/flow (the `GetFlowSchema` operationId).
+	GetFlowSchema(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListSessions Assembled sessions, newest first.
 	//
@@ -516,6 +589,21 @@ func (c *Client) ListAuditEvents(ctx context.Context, params *ListAuditEventsPar
 	return c.Client.Do(req)
 }
 
+// ListCapabilities Active flows that have a capability id, by flow name.
+//
+// Corresponds with GET /api/v1/capabilities (the `ListCapabilities` operationId).
+func (c *Client) ListCapabilities(ctx context.Context, params *ListCapabilitiesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListCapabilitiesRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // ListFlows Flows by name, each with its versions.
 //
 // Corresponds with GET /api/v1/flows (the `ListFlows` operationId).
@@ -531,11 +619,64 @@ func (c *Client) ListFlows(ctx context.Context, params *ListFlowsParams, reqEdit
 	return c.Client.Do(req)
 }
 
+// CompileFlowWithBody Check a flow against the registered tools and flows. Keeps nothing.
+//
+// A flow file that cannot be read at all is an error; what does not fit together is in the diagnostics.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/flows/compile (the `CompileFlow` operationId).
+func (c *Client) CompileFlowWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCompileFlowRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CompileFlow Check a flow against the registered tools and flows. Keeps nothing.
+//
+// A flow file that cannot be read at all is an error; what does not fit together is in the diagnostics.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/flows/compile (the `CompileFlow` operationId).
+func (c *Client) CompileFlow(ctx context.Context, body CompileFlowJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCompileFlowRequest(c.Server, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // GetFlow The version of a flow that a run without a version takes.
 //
 // Corresponds with GET /api/v1/flows/{name} (the `GetFlow` operationId).
 func (c *Client) GetFlow(ctx context.Context, name FlowNameParam, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetFlowRequest(c.Server, name)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetFlowProfile How long the recorded runs of a flow and their steps took.
+//
+// Corresponds with GET /api/v1/flows/{name}/profile (the `GetFlowProfile` operationId).
+func (c *Client) GetFlowProfile(ctx context.Context, name FlowNameParam, params *GetFlowProfileParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetFlowProfileRequest(c.Server, name, params)
 	if err != nil {
 		return nil, err
 	}
@@ -591,6 +732,36 @@ func (c *Client) RunFlow(ctx context.Context, name FlowNameParam, params *RunFlo
 // Corresponds with GET /api/v1/flows/{name}/versions/{version} (the `GetFlowVersion` operationId).
 func (c *Client) GetFlowVersion(ctx context.Context, name FlowNameParam, version FlowVersionParam, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetFlowVersionRequest(c.Server, name, version)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetFlowDiagram A flow drawn.
+//
+// Corresponds with GET /api/v1/flows/{name}/versions/{version}/diagram (the `GetFlowDiagram` operationId).
+func (c *Client) GetFlowDiagram(ctx context.Context, name FlowNameParam, version FlowVersionParam, params *GetFlowDiagramParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetFlowDiagramRequest(c.Server, name, version, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ExportFlow A flow as a tool definition for a model API or an MCP client.
+//
+// Corresponds with GET /api/v1/flows/{name}/versions/{version}/export (the `ExportFlow` operationId).
+func (c *Client) ExportFlow(ctx context.Context, name FlowNameParam, version FlowVersionParam, params *ExportFlowParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewExportFlowRequest(c.Server, name, version, params)
 	if err != nil {
 		return nil, err
 	}
@@ -767,6 +938,46 @@ func (c *Client) ListProposals(ctx context.Context, params *ListProposalsParams,
 	return c.Client.Do(req)
 }
 
+// SubmitProposalWithBody Put a flow that somebody wrote into the queue.
+//
+// The caller is its author. The flow becomes a draft like any other: it runs once it was approved and promoted.
+// A flow whose name has an open proposal is refused.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/proposals (the `SubmitProposal` operationId).
+func (c *Client) SubmitProposalWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSubmitProposalRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SubmitProposal Put a flow that somebody wrote into the queue.
+//
+// The caller is its author. The flow becomes a draft like any other: it runs once it was approved and promoted.
+// A flow whose name has an open proposal is refused.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/proposals (the `SubmitProposal` operationId).
+func (c *Client) SubmitProposal(ctx context.Context, body SubmitProposalJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSubmitProposalRequest(c.Server, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // GetProposal One proposal with its flow, evidence and reviews.
 //
 // Corresponds with GET /api/v1/proposals/{id} (the `GetProposal` operationId).
@@ -923,6 +1134,51 @@ func (c *Client) ListRuns(ctx context.Context, params *ListRunsParams, reqEditor
 // Corresponds with GET /api/v1/runs/{id} (the `GetRun` operationId).
 func (c *Client) GetRun(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetRunRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetRunDiagram The flow of a run drawn, with what the run did at each step.
+//
+// Corresponds with GET /api/v1/runs/{id}/diagram (the `GetRunDiagram` operationId).
+func (c *Client) GetRunDiagram(ctx context.Context, id ID, params *GetRunDiagramParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetRunDiagramRequest(c.Server, id, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetRunLesson What a run has to teach, for a reviewer.
+//
+// Corresponds with GET /api/v1/runs/{id}/lesson (the `GetRunLesson` operationId).
+func (c *Client) GetRunLesson(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetRunLessonRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetFlowSchema The JSON Schema (2020-12) of flow files.
+//
+// Corresponds with GET /api/v1/schemas/flow (the `GetFlowSchema` operationId).
+func (c *Client) GetFlowSchema(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetFlowSchemaRequest(c.Server)
 	if err != nil {
 		return nil, err
 	}
@@ -1460,6 +1716,64 @@ func NewListAuditEventsRequest(server string, params *ListAuditEventsParams) (*h
 	return req, nil
 }
 
+// NewListCapabilitiesRequest constructs an http.Request for the ListCapabilities method
+func NewListCapabilitiesRequest(server string, params *ListCapabilitiesParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/capabilities")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewListFlowsRequest constructs an http.Request for the ListFlows method
 func NewListFlowsRequest(server string, params *ListFlowsParams) (*http.Request, error) {
 	var err error
@@ -1518,6 +1832,46 @@ func NewListFlowsRequest(server string, params *ListFlowsParams) (*http.Request,
 	return req, nil
 }
 
+// NewCompileFlowRequest calls the generic CompileFlow builder with application/json body
+func NewCompileFlowRequest(server string, body CompileFlowJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCompileFlowRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewCompileFlowRequestWithBody constructs an http.Request for the CompileFlow method, with any body, and a specified content type
+func NewCompileFlowRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/flows/compile")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
 // NewGetFlowRequest constructs an http.Request for the GetFlow method
 func NewGetFlowRequest(server string, name FlowNameParam) (*http.Request, error) {
 	var err error
@@ -1542,6 +1896,63 @@ func NewGetFlowRequest(server string, name FlowNameParam) (*http.Request, error)
 	queryURL, err := serverURL.Parse(operationPath)
 	if err != nil {
 		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetFlowProfileRequest constructs an http.Request for the GetFlowProfile method
+func NewGetFlowProfileRequest(server string, name FlowNameParam, params *GetFlowProfileParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/flows/%s/profile", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "version", params.Version, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
 	}
 
 	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
@@ -1643,6 +2054,150 @@ func NewGetFlowVersionRequest(server string, name FlowNameParam, version FlowVer
 	queryURL, err := serverURL.Parse(operationPath)
 	if err != nil {
 		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetFlowDiagramRequest constructs an http.Request for the GetFlowDiagram method
+func NewGetFlowDiagramRequest(server string, name FlowNameParam, version FlowVersionParam, params *GetFlowDiagramParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "version", version, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/flows/%s/versions/%s/diagram", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "format", params.Format, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "direction", params.Direction, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewExportFlowRequest constructs an http.Request for the ExportFlow method
+func NewExportFlowRequest(server string, name FlowNameParam, version FlowVersionParam, params *ExportFlowParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "version", version, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/flows/%s/versions/%s/export", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "for", params.For, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "as", params.As, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
 	}
 
 	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
@@ -2037,6 +2592,46 @@ func NewListProposalsRequest(server string, params *ListProposalsParams) (*http.
 	return req, nil
 }
 
+// NewSubmitProposalRequest calls the generic SubmitProposal builder with application/json body
+func NewSubmitProposalRequest(server string, body SubmitProposalJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewSubmitProposalRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewSubmitProposalRequestWithBody constructs an http.Request for the SubmitProposal method, with any body, and a specified content type
+func NewSubmitProposalRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/proposals")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
 // NewGetProposalRequest constructs an http.Request for the GetProposal method
 func NewGetProposalRequest(server string, id ProposalIDParam) (*http.Request, error) {
 	var err error
@@ -2400,6 +2995,132 @@ func NewGetRunRequest(server string, id ID) (*http.Request, error) {
 	}
 
 	operationPath := fmt.Sprintf("/api/v1/runs/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetRunDiagramRequest constructs an http.Request for the GetRunDiagram method
+func NewGetRunDiagramRequest(server string, id ID, params *GetRunDiagramParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/runs/%s/diagram", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "format", params.Format, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "direction", params.Direction, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetRunLessonRequest constructs an http.Request for the GetRunLesson method
+func NewGetRunLessonRequest(server string, id ID) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/runs/%s/lesson", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetFlowSchemaRequest constructs an http.Request for the GetFlowSchema method
+func NewGetFlowSchemaRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/schemas/flow")
 	if operationPath[0] == '/' {
 		operationPath = "." + operationPath
 	}
@@ -3157,6 +3878,13 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /api/v1/audit-events (the `ListAuditEvents` operationId).
 	ListAuditEventsWithResponse(ctx context.Context, params *ListAuditEventsParams, reqEditors ...RequestEditorFn) (*ListAuditEventsResponse, error)
 
+	// ListCapabilitiesWithResponse Active flows that have a capability id, by flow name.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/capabilities (the `ListCapabilities` operationId).
+	ListCapabilitiesWithResponse(ctx context.Context, params *ListCapabilitiesParams, reqEditors ...RequestEditorFn) (*ListCapabilitiesResponse, error)
+
 	// ListFlowsWithResponse Flows by name, each with its versions.
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -3164,12 +3892,37 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /api/v1/flows (the `ListFlows` operationId).
 	ListFlowsWithResponse(ctx context.Context, params *ListFlowsParams, reqEditors ...RequestEditorFn) (*ListFlowsResponse, error)
 
+	// CompileFlowWithBodyWithResponse Check a flow against the registered tools and flows. Keeps nothing.
+	//
+	// A flow file that cannot be read at all is an error; what does not fit together is in the diagnostics.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/flows/compile (the `CompileFlow` operationId).
+	CompileFlowWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CompileFlowResponse, error)
+
+	// CompileFlowWithResponse Check a flow against the registered tools and flows. Keeps nothing.
+	//
+	// A flow file that cannot be read at all is an error; what does not fit together is in the diagnostics.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/flows/compile (the `CompileFlow` operationId).
+	CompileFlowWithResponse(ctx context.Context, body CompileFlowJSONRequestBody, reqEditors ...RequestEditorFn) (*CompileFlowResponse, error)
+
 	// GetFlowWithResponse The version of a flow that a run without a version takes.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/flows/{name} (the `GetFlow` operationId).
 	GetFlowWithResponse(ctx context.Context, name FlowNameParam, reqEditors ...RequestEditorFn) (*GetFlowResponse, error)
+
+	// GetFlowProfileWithResponse How long the recorded runs of a flow and their steps took.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/flows/{name}/profile (the `GetFlowProfile` operationId).
+	GetFlowProfileWithResponse(ctx context.Context, name FlowNameParam, params *GetFlowProfileParams, reqEditors ...RequestEditorFn) (*GetFlowProfileResponse, error)
 
 	// RunFlowWithBodyWithResponse Run an active flow and answer its record.
 	//
@@ -3197,6 +3950,20 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /api/v1/flows/{name}/versions/{version} (the `GetFlowVersion` operationId).
 	GetFlowVersionWithResponse(ctx context.Context, name FlowNameParam, version FlowVersionParam, reqEditors ...RequestEditorFn) (*GetFlowVersionResponse, error)
+
+	// GetFlowDiagramWithResponse A flow drawn.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/flows/{name}/versions/{version}/diagram (the `GetFlowDiagram` operationId).
+	GetFlowDiagramWithResponse(ctx context.Context, name FlowNameParam, version FlowVersionParam, params *GetFlowDiagramParams, reqEditors ...RequestEditorFn) (*GetFlowDiagramResponse, error)
+
+	// ExportFlowWithResponse A flow as a tool definition for a model API or an MCP client.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/flows/{name}/versions/{version}/export (the `ExportFlow` operationId).
+	ExportFlowWithResponse(ctx context.Context, name FlowNameParam, version FlowVersionParam, params *ExportFlowParams, reqEditors ...RequestEditorFn) (*ExportFlowResponse, error)
 
 	// SetFlowStatusWithBodyWithResponse Change whether a flow version may run.
 	//
@@ -3272,6 +4039,26 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /api/v1/proposals (the `ListProposals` operationId).
 	ListProposalsWithResponse(ctx context.Context, params *ListProposalsParams, reqEditors ...RequestEditorFn) (*ListProposalsResponse, error)
 
+	// SubmitProposalWithBodyWithResponse Put a flow that somebody wrote into the queue.
+	//
+	// The caller is its author. The flow becomes a draft like any other: it runs once it was approved and promoted.
+	// A flow whose name has an open proposal is refused.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/proposals (the `SubmitProposal` operationId).
+	SubmitProposalWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SubmitProposalResponse, error)
+
+	// SubmitProposalWithResponse Put a flow that somebody wrote into the queue.
+	//
+	// The caller is its author. The flow becomes a draft like any other: it runs once it was approved and promoted.
+	// A flow whose name has an open proposal is refused.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/proposals (the `SubmitProposal` operationId).
+	SubmitProposalWithResponse(ctx context.Context, body SubmitProposalJSONRequestBody, reqEditors ...RequestEditorFn) (*SubmitProposalResponse, error)
+
 	// GetProposalWithResponse One proposal with its flow, evidence and reviews.
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -3345,6 +4132,27 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /api/v1/runs/{id} (the `GetRun` operationId).
 	GetRunWithResponse(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*GetRunResponse, error)
+
+	// GetRunDiagramWithResponse The flow of a run drawn, with what the run did at each step.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/runs/{id}/diagram (the `GetRunDiagram` operationId).
+	GetRunDiagramWithResponse(ctx context.Context, id ID, params *GetRunDiagramParams, reqEditors ...RequestEditorFn) (*GetRunDiagramResponse, error)
+
+	// GetRunLessonWithResponse What a run has to teach, for a reviewer.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/runs/{id}/lesson (the `GetRunLesson` operationId).
+	GetRunLessonWithResponse(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*GetRunLessonResponse, error)
+
+	// GetFlowSchemaWithResponse The JSON Schema (2020-12) of flow files.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/schemas/flow (the `GetFlowSchema` operationId).
+	GetFlowSchemaWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetFlowSchemaResponse, error)
 
 	// ListSessionsWithResponse Assembled sessions, newest first.
 	//
@@ -3700,6 +4508,54 @@ func (r ListAuditEventsResponse) ContentType() string {
 	return ""
 }
 
+type ListCapabilitiesResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *CapabilityPage
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *ProblemAnswer
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListCapabilitiesResponse) GetJSON200() *CapabilityPage {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ListCapabilitiesResponse) GetApplicationProblemJSONDefault() *ProblemAnswer {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ListCapabilitiesResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListCapabilitiesResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListCapabilitiesResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListCapabilitiesResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type ListFlowsResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -3742,6 +4598,54 @@ func (r ListFlowsResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r ListFlowsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type CompileFlowResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *CompileReport
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *ProblemAnswer
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r CompileFlowResponse) GetJSON200() *CompileReport {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r CompileFlowResponse) GetApplicationProblemJSONDefault() *ProblemAnswer {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r CompileFlowResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CompileFlowResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CompileFlowResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CompileFlowResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -3797,6 +4701,54 @@ func (r GetFlowResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r GetFlowResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetFlowProfileResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *FlowProfile
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *ProblemAnswer
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetFlowProfileResponse) GetJSON200() *FlowProfile {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r GetFlowProfileResponse) GetApplicationProblemJSONDefault() *ProblemAnswer {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r GetFlowProfileResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetFlowProfileResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetFlowProfileResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetFlowProfileResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -3900,6 +4852,95 @@ func (r GetFlowVersionResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r GetFlowVersionResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetFlowDiagramResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *ProblemAnswer
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r GetFlowDiagramResponse) GetApplicationProblemJSONDefault() *ProblemAnswer {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r GetFlowDiagramResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetFlowDiagramResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetFlowDiagramResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetFlowDiagramResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ExportFlowResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ToolDefinition
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *ProblemAnswer
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ExportFlowResponse) GetJSON200() *ToolDefinition {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ExportFlowResponse) GetApplicationProblemJSONDefault() *ProblemAnswer {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ExportFlowResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ExportFlowResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ExportFlowResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ExportFlowResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -4277,6 +5318,62 @@ func (r ListProposalsResponse) ContentType() string {
 	return ""
 }
 
+// SubmitProposalResponse201Headers the declared response headers of an HTTP 201 response for SubmitProposal
+type SubmitProposalResponse201Headers struct {
+	ETag     string
+	Location string
+}
+
+type SubmitProposalResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *Proposal
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *ProblemAnswer
+	// Headers201 the parsed response headers for an HTTP 201 response
+	Headers201 *SubmitProposalResponse201Headers
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r SubmitProposalResponse) GetJSON201() *Proposal {
+	return r.JSON201
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r SubmitProposalResponse) GetApplicationProblemJSONDefault() *ProblemAnswer {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r SubmitProposalResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r SubmitProposalResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r SubmitProposalResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r SubmitProposalResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 // GetProposalResponse200Headers the declared response headers of an HTTP 200 response for GetProposal
 type GetProposalResponse200Headers struct {
 	ETag string
@@ -4635,6 +5732,143 @@ func (r GetRunResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r GetRunResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetRunDiagramResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *ProblemAnswer
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r GetRunDiagramResponse) GetApplicationProblemJSONDefault() *ProblemAnswer {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r GetRunDiagramResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetRunDiagramResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetRunDiagramResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetRunDiagramResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetRunLessonResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Lesson
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *ProblemAnswer
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetRunLessonResponse) GetJSON200() *Lesson {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r GetRunLessonResponse) GetApplicationProblemJSONDefault() *ProblemAnswer {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r GetRunLessonResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetRunLessonResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetRunLessonResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetRunLessonResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetFlowSchemaResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *JSONSchema
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *ProblemAnswer
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetFlowSchemaResponse) GetJSON200() *JSONSchema {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r GetFlowSchemaResponse) GetApplicationProblemJSONDefault() *ProblemAnswer {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r GetFlowSchemaResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetFlowSchemaResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetFlowSchemaResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetFlowSchemaResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -5488,6 +6722,19 @@ func (c *ClientWithResponses) ListAuditEventsWithResponse(ctx context.Context, p
 	return ParseListAuditEventsResponse(rsp)
 }
 
+// ListCapabilitiesWithResponse Active flows that have a capability id, by flow name.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/capabilities (the `ListCapabilities` operationId).
+func (c *ClientWithResponses) ListCapabilitiesWithResponse(ctx context.Context, params *ListCapabilitiesParams, reqEditors ...RequestEditorFn) (*ListCapabilitiesResponse, error) {
+	rsp, err := c.ListCapabilities(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListCapabilitiesResponse(rsp)
+}
+
 // ListFlowsWithResponse Flows by name, each with its versions.
 //
 // Returns a wrapper object for the known response body format(s).
@@ -5501,6 +6748,36 @@ func (c *ClientWithResponses) ListFlowsWithResponse(ctx context.Context, params 
 	return ParseListFlowsResponse(rsp)
 }
 
+// CompileFlowWithBodyWithResponse Check a flow against the registered tools and flows. Keeps nothing.
+//
+// A flow file that cannot be read at all is an error; what does not fit together is in the diagnostics.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/flows/compile (the `CompileFlow` operationId).
+func (c *ClientWithResponses) CompileFlowWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CompileFlowResponse, error) {
+	rsp, err := c.CompileFlowWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCompileFlowResponse(rsp)
+}
+
+// CompileFlowWithResponse Check a flow against the registered tools and flows. Keeps nothing.
+//
+// A flow file that cannot be read at all is an error; what does not fit together is in the diagnostics.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/flows/compile (the `CompileFlow` operationId).
+func (c *ClientWithResponses) CompileFlowWithResponse(ctx context.Context, body CompileFlowJSONRequestBody, reqEditors ...RequestEditorFn) (*CompileFlowResponse, error) {
+	rsp, err := c.CompileFlow(ctx, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCompileFlowResponse(rsp)
+}
+
 // GetFlowWithResponse The version of a flow that a run without a version takes.
 //
 // Returns a wrapper object for the known response body format(s).
@@ -5512,6 +6789,19 @@ func (c *ClientWithResponses) GetFlowWithResponse(ctx context.Context, name Flow
 		return nil, err
 	}
 	return ParseGetFlowResponse(rsp)
+}
+
+// GetFlowProfileWithResponse How long the recorded runs of a flow and their steps took.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/flows/{name}/profile (the `GetFlowProfile` operationId).
+func (c *ClientWithResponses) GetFlowProfileWithResponse(ctx context.Context, name FlowNameParam, params *GetFlowProfileParams, reqEditors ...RequestEditorFn) (*GetFlowProfileResponse, error) {
+	rsp, err := c.GetFlowProfile(ctx, name, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetFlowProfileResponse(rsp)
 }
 
 // RunFlowWithBodyWithResponse Run an active flow and answer its record.
@@ -5557,6 +6847,32 @@ func (c *ClientWithResponses) GetFlowVersionWithResponse(ctx context.Context, na
 		return nil, err
 	}
 	return ParseGetFlowVersionResponse(rsp)
+}
+
+// GetFlowDiagramWithResponse A flow drawn.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/flows/{name}/versions/{version}/diagram (the `GetFlowDiagram` operationId).
+func (c *ClientWithResponses) GetFlowDiagramWithResponse(ctx context.Context, name FlowNameParam, version FlowVersionParam, params *GetFlowDiagramParams, reqEditors ...RequestEditorFn) (*GetFlowDiagramResponse, error) {
+	rsp, err := c.GetFlowDiagram(ctx, name, version, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetFlowDiagramResponse(rsp)
+}
+
+// ExportFlowWithResponse A flow as a tool definition for a model API or an MCP client.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/flows/{name}/versions/{version}/export (the `ExportFlow` operationId).
+func (c *ClientWithResponses) ExportFlowWithResponse(ctx context.Context, name FlowNameParam, version FlowVersionParam, params *ExportFlowParams, reqEditors ...RequestEditorFn) (*ExportFlowResponse, error) {
+	rsp, err := c.ExportFlow(ctx, name, version, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseExportFlowResponse(rsp)
 }
 
 // SetFlowStatusWithBodyWithResponse Change whether a flow version may run.
@@ -5693,6 +7009,38 @@ func (c *ClientWithResponses) ListProposalsWithResponse(ctx context.Context, par
 	return ParseListProposalsResponse(rsp)
 }
 
+// SubmitProposalWithBodyWithResponse Put a flow that somebody wrote into the queue.
+//
+// The caller is its author. The flow becomes a draft like any other: it runs once it was approved and promoted.
+// A flow whose name has an open proposal is refused.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/proposals (the `SubmitProposal` operationId).
+func (c *ClientWithResponses) SubmitProposalWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SubmitProposalResponse, error) {
+	rsp, err := c.SubmitProposalWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSubmitProposalResponse(rsp)
+}
+
+// SubmitProposalWithResponse Put a flow that somebody wrote into the queue.
+//
+// The caller is its author. The flow becomes a draft like any other: it runs once it was approved and promoted.
+// A flow whose name has an open proposal is refused.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/proposals (the `SubmitProposal` operationId).
+func (c *ClientWithResponses) SubmitProposalWithResponse(ctx context.Context, body SubmitProposalJSONRequestBody, reqEditors ...RequestEditorFn) (*SubmitProposalResponse, error) {
+	rsp, err := c.SubmitProposal(ctx, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSubmitProposalResponse(rsp)
+}
+
 // GetProposalWithResponse One proposal with its flow, evidence and reviews.
 //
 // Returns a wrapper object for the known response body format(s).
@@ -5825,6 +7173,45 @@ func (c *ClientWithResponses) GetRunWithResponse(ctx context.Context, id ID, req
 		return nil, err
 	}
 	return ParseGetRunResponse(rsp)
+}
+
+// GetRunDiagramWithResponse The flow of a run drawn, with what the run did at each step.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/runs/{id}/diagram (the `GetRunDiagram` operationId).
+func (c *ClientWithResponses) GetRunDiagramWithResponse(ctx context.Context, id ID, params *GetRunDiagramParams, reqEditors ...RequestEditorFn) (*GetRunDiagramResponse, error) {
+	rsp, err := c.GetRunDiagram(ctx, id, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetRunDiagramResponse(rsp)
+}
+
+// GetRunLessonWithResponse What a run has to teach, for a reviewer.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/runs/{id}/lesson (the `GetRunLesson` operationId).
+func (c *ClientWithResponses) GetRunLessonWithResponse(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*GetRunLessonResponse, error) {
+	rsp, err := c.GetRunLesson(ctx, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetRunLessonResponse(rsp)
+}
+
+// GetFlowSchemaWithResponse The JSON Schema (2020-12) of flow files.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/schemas/flow (the `GetFlowSchema` operationId).
+func (c *ClientWithResponses) GetFlowSchemaWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetFlowSchemaResponse, error) {
+	rsp, err := c.GetFlowSchema(ctx, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetFlowSchemaResponse(rsp)
 }
 
 // ListSessionsWithResponse Assembled sessions, newest first.
@@ -6255,6 +7642,39 @@ func ParseListAuditEventsResponse(rsp *http.Response) (*ListAuditEventsResponse,
 	return response, nil
 }
 
+// ParseListCapabilitiesResponse parses an HTTP response from a ListCapabilitiesWithResponse call
+func ParseListCapabilitiesResponse(rsp *http.Response) (*ListCapabilitiesResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListCapabilitiesResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest CapabilityPage
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest ProblemAnswer
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseListFlowsResponse parses an HTTP response from a ListFlowsWithResponse call
 func ParseListFlowsResponse(rsp *http.Response) (*ListFlowsResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -6271,6 +7691,39 @@ func ParseListFlowsResponse(rsp *http.Response) (*ListFlowsResponse, error) {
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
 		var dest FlowPage
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest ProblemAnswer
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCompileFlowResponse parses an HTTP response from a CompileFlowWithResponse call
+func ParseCompileFlowResponse(rsp *http.Response) (*CompileFlowResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CompileFlowResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest CompileReport
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -6329,6 +7782,39 @@ func ParseGetFlowResponse(rsp *http.Response) (*GetFlowResponse, error) {
 			headers.ETag = value
 		}
 		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseGetFlowProfileResponse parses an HTTP response from a GetFlowProfileWithResponse call
+func ParseGetFlowProfileResponse(rsp *http.Response) (*GetFlowProfileResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetFlowProfileResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest FlowProfile
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest ProblemAnswer
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
 	}
 
 	return response, nil
@@ -6408,6 +7894,65 @@ func ParseGetFlowVersionResponse(rsp *http.Response) (*GetFlowVersionResponse, e
 			headers.ETag = value
 		}
 		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseGetFlowDiagramResponse parses an HTTP response from a GetFlowDiagramWithResponse call
+func ParseGetFlowDiagramResponse(rsp *http.Response) (*GetFlowDiagramResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetFlowDiagramResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest ProblemAnswer
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseExportFlowResponse parses an HTTP response from a ExportFlowWithResponse call
+func ParseExportFlowResponse(rsp *http.Response) (*ExportFlowResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ExportFlowResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ToolDefinition
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest ProblemAnswer
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
 	}
 
 	return response, nil
@@ -6703,6 +8248,59 @@ func ParseListProposalsResponse(rsp *http.Response) (*ListProposalsResponse, err
 	return response, nil
 }
 
+// ParseSubmitProposalResponse parses an HTTP response from a SubmitProposalWithResponse call
+func ParseSubmitProposalResponse(rsp *http.Response) (*SubmitProposalResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &SubmitProposalResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest Proposal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest ProblemAnswer
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 201:
+		var headers SubmitProposalResponse201Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = value
+		}
+		if values := rsp.Header.Values("Location"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Location", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Location = value
+		}
+		response.Headers201 = &headers
+	}
+
+	return response, nil
+}
+
 // ParseGetProposalResponse parses an HTTP response from a GetProposalWithResponse call
 func ParseGetProposalResponse(rsp *http.Response) (*GetProposalResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -6969,6 +8567,98 @@ func ParseGetRunResponse(rsp *http.Response) (*GetRunResponse, error) {
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
 		var dest Run
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest ProblemAnswer
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetRunDiagramResponse parses an HTTP response from a GetRunDiagramWithResponse call
+func ParseGetRunDiagramResponse(rsp *http.Response) (*GetRunDiagramResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetRunDiagramResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest ProblemAnswer
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetRunLessonResponse parses an HTTP response from a GetRunLessonWithResponse call
+func ParseGetRunLessonResponse(rsp *http.Response) (*GetRunLessonResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetRunLessonResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Lesson
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest ProblemAnswer
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetFlowSchemaResponse parses an HTTP response from a GetFlowSchemaWithResponse call
+func ParseGetFlowSchemaResponse(rsp *http.Response) (*GetFlowSchemaResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetFlowSchemaResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest JSONSchema
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}

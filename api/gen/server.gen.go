@@ -31,18 +31,33 @@ type ServerInterface interface {
 	// ListAuditEvents The audit log, oldest first.
 	// (GET /api/v1/audit-events)
 	ListAuditEvents(ctx echo.Context, params ListAuditEventsParams) error
+	// ListCapabilities Active flows that have a capability id, by flow name.
+	// (GET /api/v1/capabilities)
+	ListCapabilities(ctx echo.Context, params ListCapabilitiesParams) error
 	// ListFlows Flows by name, each with its versions.
 	// (GET /api/v1/flows)
 	ListFlows(ctx echo.Context, params ListFlowsParams) error
+	// CompileFlow Check a flow against the registered tools and flows. Keeps nothing.
+	// (POST /api/v1/flows/compile)
+	CompileFlow(ctx echo.Context) error
 	// GetFlow The version of a flow that a run without a version takes.
 	// (GET /api/v1/flows/{name})
 	GetFlow(ctx echo.Context, name FlowNameParam) error
+	// GetFlowProfile How long the recorded runs of a flow and their steps took.
+	// (GET /api/v1/flows/{name}/profile)
+	GetFlowProfile(ctx echo.Context, name FlowNameParam, params GetFlowProfileParams) error
 	// RunFlow Run an active flow and answer its record.
 	// (POST /api/v1/flows/{name}/runs)
 	RunFlow(ctx echo.Context, name FlowNameParam, params RunFlowParams) error
 	// GetFlowVersion One version of a flow.
 	// (GET /api/v1/flows/{name}/versions/{version})
 	GetFlowVersion(ctx echo.Context, name FlowNameParam, version FlowVersionParam) error
+	// GetFlowDiagram A flow drawn.
+	// (GET /api/v1/flows/{name}/versions/{version}/diagram)
+	GetFlowDiagram(ctx echo.Context, name FlowNameParam, version FlowVersionParam, params GetFlowDiagramParams) error
+	// ExportFlow A flow as a tool definition for a model API or an MCP client.
+	// (GET /api/v1/flows/{name}/versions/{version}/export)
+	ExportFlow(ctx echo.Context, name FlowNameParam, version FlowVersionParam, params ExportFlowParams) error
 	// SetFlowStatus Change whether a flow version may run.
 	// (PUT /api/v1/flows/{name}/versions/{version}/status)
 	SetFlowStatus(ctx echo.Context, name FlowNameParam, version FlowVersionParam, params SetFlowStatusParams) error
@@ -64,6 +79,9 @@ type ServerInterface interface {
 	// ListProposals The queue, best first.
 	// (GET /api/v1/proposals)
 	ListProposals(ctx echo.Context, params ListProposalsParams) error
+	// SubmitProposal Put a flow that somebody wrote into the queue.
+	// (POST /api/v1/proposals)
+	SubmitProposal(ctx echo.Context) error
 	// GetProposal One proposal with its flow, evidence and reviews.
 	// (GET /api/v1/proposals/{id})
 	GetProposal(ctx echo.Context, id ProposalIDParam) error
@@ -85,6 +103,15 @@ type ServerInterface interface {
 	// GetRun One flow run with its record.
 	// (GET /api/v1/runs/{id})
 	GetRun(ctx echo.Context, id ID) error
+	// GetRunDiagram The flow of a run drawn, with what the run did at each step.
+	// (GET /api/v1/runs/{id}/diagram)
+	GetRunDiagram(ctx echo.Context, id ID, params GetRunDiagramParams) error
+	// GetRunLesson What a run has to teach, for a reviewer.
+	// (GET /api/v1/runs/{id}/lesson)
+	GetRunLesson(ctx echo.Context, id ID) error
+	// GetFlowSchema The JSON Schema (2020-12) of flow files.
+	// (GET /api/v1/schemas/flow)
+	GetFlowSchema(ctx echo.Context) error
 	// ListSessions Assembled sessions, newest first.
 	// (GET /api/v1/sessions)
 	ListSessions(ctx echo.Context, params ListSessionsParams) error
@@ -178,6 +205,31 @@ func (w *ServerInterfaceWrapper) ListAuditEvents(ctx echo.Context) error {
 	return err
 }
 
+// ListCapabilities converts echo context to params.
+func (w *ServerInterfaceWrapper) ListCapabilities(ctx echo.Context) error {
+	var err error
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListCapabilitiesParams
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter limit: %s", err))
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", ctx.QueryParams(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter cursor: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListCapabilities(ctx, params)
+	return err
+}
+
 // ListFlows converts echo context to params.
 func (w *ServerInterfaceWrapper) ListFlows(ctx echo.Context) error {
 	var err error
@@ -203,6 +255,15 @@ func (w *ServerInterfaceWrapper) ListFlows(ctx echo.Context) error {
 	return err
 }
 
+// CompileFlow converts echo context to params.
+func (w *ServerInterfaceWrapper) CompileFlow(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.CompileFlow(ctx)
+	return err
+}
+
 // GetFlow converts echo context to params.
 func (w *ServerInterfaceWrapper) GetFlow(ctx echo.Context) error {
 	var err error
@@ -216,6 +277,31 @@ func (w *ServerInterfaceWrapper) GetFlow(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.GetFlow(ctx, name)
+	return err
+}
+
+// GetFlowProfile converts echo context to params.
+func (w *ServerInterfaceWrapper) GetFlowProfile(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "name" -------------
+	var name FlowNameParam
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", ctx.Param("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter name: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetFlowProfileParams
+	// ------------- Optional query parameter "version" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "version", ctx.QueryParams(), &params.Version, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter version: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetFlowProfile(ctx, name, params)
 	return err
 }
 
@@ -276,6 +362,86 @@ func (w *ServerInterfaceWrapper) GetFlowVersion(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.GetFlowVersion(ctx, name, version)
+	return err
+}
+
+// GetFlowDiagram converts echo context to params.
+func (w *ServerInterfaceWrapper) GetFlowDiagram(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "name" -------------
+	var name FlowNameParam
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", ctx.Param("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter name: %s", err))
+	}
+
+	// ------------- Path parameter "version" -------------
+	var version FlowVersionParam
+
+	err = runtime.BindStyledParameterWithOptions("simple", "version", ctx.Param("version"), &version, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter version: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetFlowDiagramParams
+	// ------------- Optional query parameter "format" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "format", ctx.QueryParams(), &params.Format, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter format: %s", err))
+	}
+
+	// ------------- Optional query parameter "direction" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "direction", ctx.QueryParams(), &params.Direction, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter direction: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetFlowDiagram(ctx, name, version, params)
+	return err
+}
+
+// ExportFlow converts echo context to params.
+func (w *ServerInterfaceWrapper) ExportFlow(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "name" -------------
+	var name FlowNameParam
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", ctx.Param("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter name: %s", err))
+	}
+
+	// ------------- Path parameter "version" -------------
+	var version FlowVersionParam
+
+	err = runtime.BindStyledParameterWithOptions("simple", "version", ctx.Param("version"), &version, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter version: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ExportFlowParams
+	// ------------- Required query parameter "for" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, true, "for", ctx.QueryParams(), &params.For, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter for: %s", err))
+	}
+
+	// ------------- Optional query parameter "as" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "as", ctx.QueryParams(), &params.As, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter as: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ExportFlow(ctx, name, version, params)
 	return err
 }
 
@@ -463,6 +629,15 @@ func (w *ServerInterfaceWrapper) ListProposals(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.ListProposals(ctx, params)
+	return err
+}
+
+// SubmitProposal converts echo context to params.
+func (w *ServerInterfaceWrapper) SubmitProposal(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.SubmitProposal(ctx)
 	return err
 }
 
@@ -667,6 +842,63 @@ func (w *ServerInterfaceWrapper) GetRun(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.GetRun(ctx, id)
+	return err
+}
+
+// GetRunDiagram converts echo context to params.
+func (w *ServerInterfaceWrapper) GetRunDiagram(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetRunDiagramParams
+	// ------------- Optional query parameter "format" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "format", ctx.QueryParams(), &params.Format, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter format: %s", err))
+	}
+
+	// ------------- Optional query parameter "direction" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "direction", ctx.QueryParams(), &params.Direction, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter direction: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetRunDiagram(ctx, id, params)
+	return err
+}
+
+// GetRunLesson converts echo context to params.
+func (w *ServerInterfaceWrapper) GetRunLesson(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetRunLesson(ctx, id)
+	return err
+}
+
+// GetFlowSchema converts echo context to params.
+func (w *ServerInterfaceWrapper) GetFlowSchema(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetFlowSchema(ctx)
 	return err
 }
 
@@ -905,17 +1137,26 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.GET(options.BaseURL+"/api/v1/mining-runs/:id", wrapper.GetMiningRun, options.OperationMiddlewares["getMiningRun"]...)
 	router.GET(options.BaseURL+"/api/v1/patterns", wrapper.ListPatterns, options.OperationMiddlewares["listPatterns"]...)
 	router.GET(options.BaseURL+"/api/v1/proposals", wrapper.ListProposals, options.OperationMiddlewares["listProposals"]...)
+	router.POST(options.BaseURL+"/api/v1/proposals", wrapper.SubmitProposal, options.OperationMiddlewares["submitProposal"]...)
 	router.GET(options.BaseURL+"/api/v1/proposals/:id", wrapper.GetProposal, options.OperationMiddlewares["getProposal"]...)
 	router.POST(options.BaseURL+"/api/v1/proposals/:id/reviews", wrapper.ReviewProposal, options.OperationMiddlewares["reviewProposal"]...)
 	router.POST(options.BaseURL+"/api/v1/proposals/:id/withdraw", wrapper.WithdrawProposal, options.OperationMiddlewares["withdrawProposal"]...)
 	router.POST(options.BaseURL+"/api/v1/proposals/:id/promote", wrapper.PromoteProposal, options.OperationMiddlewares["promoteProposal"]...)
 	router.GET(options.BaseURL+"/api/v1/flows", wrapper.ListFlows, options.OperationMiddlewares["listFlows"]...)
+	router.POST(options.BaseURL+"/api/v1/flows/compile", wrapper.CompileFlow, options.OperationMiddlewares["compileFlow"]...)
 	router.GET(options.BaseURL+"/api/v1/flows/:name", wrapper.GetFlow, options.OperationMiddlewares["getFlow"]...)
 	router.GET(options.BaseURL+"/api/v1/flows/:name/versions/:version", wrapper.GetFlowVersion, options.OperationMiddlewares["getFlowVersion"]...)
+	router.GET(options.BaseURL+"/api/v1/flows/:name/versions/:version/diagram", wrapper.GetFlowDiagram, options.OperationMiddlewares["getFlowDiagram"]...)
+	router.GET(options.BaseURL+"/api/v1/flows/:name/versions/:version/export", wrapper.ExportFlow, options.OperationMiddlewares["exportFlow"]...)
 	router.PUT(options.BaseURL+"/api/v1/flows/:name/versions/:version/status", wrapper.SetFlowStatus, options.OperationMiddlewares["setFlowStatus"]...)
+	router.GET(options.BaseURL+"/api/v1/flows/:name/profile", wrapper.GetFlowProfile, options.OperationMiddlewares["getFlowProfile"]...)
 	router.POST(options.BaseURL+"/api/v1/flows/:name/runs", wrapper.RunFlow, options.OperationMiddlewares["runFlow"]...)
 	router.GET(options.BaseURL+"/api/v1/runs", wrapper.ListRuns, options.OperationMiddlewares["listRuns"]...)
 	router.GET(options.BaseURL+"/api/v1/runs/:id", wrapper.GetRun, options.OperationMiddlewares["getRun"]...)
+	router.GET(options.BaseURL+"/api/v1/runs/:id/diagram", wrapper.GetRunDiagram, options.OperationMiddlewares["getRunDiagram"]...)
+	router.GET(options.BaseURL+"/api/v1/runs/:id/lesson", wrapper.GetRunLesson, options.OperationMiddlewares["getRunLesson"]...)
+	router.GET(options.BaseURL+"/api/v1/capabilities", wrapper.ListCapabilities, options.OperationMiddlewares["listCapabilities"]...)
+	router.GET(options.BaseURL+"/api/v1/schemas/flow", wrapper.GetFlowSchema, options.OperationMiddlewares["getFlowSchema"]...)
 	router.GET(options.BaseURL+"/api/v1/tools", wrapper.ListTools, options.OperationMiddlewares["listTools"]...)
 	router.POST(options.BaseURL+"/api/v1/tools", wrapper.ApplyTools, options.OperationMiddlewares["applyTools"]...)
 	router.GET(options.BaseURL+"/api/v1/tools/:name", wrapper.GetTool, options.OperationMiddlewares["getTool"]...)
@@ -931,6 +1172,23 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.GET(options.BaseURL+"/readyz", wrapper.GetReadiness, options.OperationMiddlewares["getReadiness"]...)
 	router.GET(options.BaseURL+"/version", wrapper.GetVersion, options.OperationMiddlewares["getVersion"]...)
 
+}
+
+type DiagramAnswerImageSvgXMLResponse struct {
+	Body io.Reader
+
+	ContentLength int64
+}
+type DiagramAnswerTextResponse string
+type DiagramAnswerTextVndGraphvizResponse struct {
+	Body io.Reader
+
+	ContentLength int64
+}
+type DiagramAnswerTextVndMermaidResponse struct {
+	Body io.Reader
+
+	ContentLength int64
 }
 
 type FlowVersionAnswerResponseHeaders struct {
@@ -1120,6 +1378,45 @@ func (response ListAuditEventsdefaultApplicationProblemPlusJSONResponse) VisitLi
 	return err
 }
 
+type ListCapabilitiesRequestObject struct {
+	Params ListCapabilitiesParams
+}
+
+type ListCapabilitiesResponseObject interface {
+	VisitListCapabilitiesResponse(w http.ResponseWriter) error
+}
+
+type ListCapabilities200JSONResponse CapabilityPage
+
+func (response ListCapabilities200JSONResponse) VisitListCapabilitiesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListCapabilitiesdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListCapabilitiesdefaultApplicationProblemPlusJSONResponse) VisitListCapabilitiesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListFlowsRequestObject struct {
 	Params ListFlowsParams
 }
@@ -1148,6 +1445,46 @@ type ListFlowsdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response ListFlowsdefaultApplicationProblemPlusJSONResponse) VisitListFlowsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CompileFlowRequestObject struct {
+	JSONBody *CompileFlowJSONRequestBody
+	Body     io.Reader
+}
+
+type CompileFlowResponseObject interface {
+	VisitCompileFlowResponse(w http.ResponseWriter) error
+}
+
+type CompileFlow200JSONResponse CompileReport
+
+func (response CompileFlow200JSONResponse) VisitCompileFlowResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CompileFlowdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response CompileFlowdefaultApplicationProblemPlusJSONResponse) VisitCompileFlowResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -1188,6 +1525,46 @@ type GetFlowdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response GetFlowdefaultApplicationProblemPlusJSONResponse) VisitGetFlowResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetFlowProfileRequestObject struct {
+	Name   FlowNameParam `json:"name"`
+	Params GetFlowProfileParams
+}
+
+type GetFlowProfileResponseObject interface {
+	VisitGetFlowProfileResponse(w http.ResponseWriter) error
+}
+
+type GetFlowProfile200JSONResponse FlowProfile
+
+func (response GetFlowProfile200JSONResponse) VisitGetFlowProfileResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetFlowProfiledefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetFlowProfiledefaultApplicationProblemPlusJSONResponse) VisitGetFlowProfileResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -1270,6 +1647,142 @@ type GetFlowVersiondefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response GetFlowVersiondefaultApplicationProblemPlusJSONResponse) VisitGetFlowVersionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetFlowDiagramRequestObject struct {
+	Name    FlowNameParam    `json:"name"`
+	Version FlowVersionParam `json:"version"`
+	Params  GetFlowDiagramParams
+}
+
+type GetFlowDiagramResponseObject interface {
+	VisitGetFlowDiagramResponse(w http.ResponseWriter) error
+}
+
+type GetFlowDiagram200ImageSvgXMLResponse struct {
+	DiagramAnswerImageSvgXMLResponse
+}
+
+func (response GetFlowDiagram200ImageSvgXMLResponse) VisitGetFlowDiagramResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "image/svg+xml")
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.WriteHeader(200)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	_, err := io.Copy(w, response.Body)
+	return err
+}
+
+type GetFlowDiagram200TextResponse DiagramAnswerTextResponse
+
+func (response GetFlowDiagram200TextResponse) VisitGetFlowDiagramResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "text/plain")
+	w.WriteHeader(200)
+
+	_, err := w.Write([]byte(fmt.Sprint(response)))
+	return err
+}
+
+type GetFlowDiagram200TextVndGraphvizResponse struct {
+	DiagramAnswerTextVndGraphvizResponse
+}
+
+func (response GetFlowDiagram200TextVndGraphvizResponse) VisitGetFlowDiagramResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "text/vnd.graphviz")
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.WriteHeader(200)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	_, err := io.Copy(w, response.Body)
+	return err
+}
+
+type GetFlowDiagram200TextVndMermaidResponse struct {
+	DiagramAnswerTextVndMermaidResponse
+}
+
+func (response GetFlowDiagram200TextVndMermaidResponse) VisitGetFlowDiagramResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "text/vnd.mermaid")
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.WriteHeader(200)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	_, err := io.Copy(w, response.Body)
+	return err
+}
+
+type GetFlowDiagramdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetFlowDiagramdefaultApplicationProblemPlusJSONResponse) VisitGetFlowDiagramResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportFlowRequestObject struct {
+	Name    FlowNameParam    `json:"name"`
+	Version FlowVersionParam `json:"version"`
+	Params  ExportFlowParams
+}
+
+type ExportFlowResponseObject interface {
+	VisitExportFlowResponse(w http.ResponseWriter) error
+}
+
+type ExportFlow200JSONResponse ToolDefinition
+
+func (response ExportFlow200JSONResponse) VisitExportFlowResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportFlowdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ExportFlowdefaultApplicationProblemPlusJSONResponse) VisitExportFlowResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -1583,6 +2096,55 @@ func (response ListProposalsdefaultApplicationProblemPlusJSONResponse) VisitList
 	return err
 }
 
+type SubmitProposalRequestObject struct {
+	Body *SubmitProposalJSONRequestBody
+}
+
+type SubmitProposalResponseObject interface {
+	VisitSubmitProposalResponse(w http.ResponseWriter) error
+}
+
+type SubmitProposal201ResponseHeaders struct {
+	ETag     string
+	Location string
+}
+
+type SubmitProposal201JSONResponse struct {
+	Body    Proposal
+	Headers SubmitProposal201ResponseHeaders
+}
+
+func (response SubmitProposal201JSONResponse) VisitSubmitProposalResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
+	w.Header().Set("Location", fmt.Sprint(response.Headers.Location))
+	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SubmitProposaldefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response SubmitProposaldefaultApplicationProblemPlusJSONResponse) VisitSubmitProposalResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type GetProposalRequestObject struct {
 	ID ProposalIDParam `json:"id"`
 }
@@ -1862,6 +2424,177 @@ type GetRundefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response GetRundefaultApplicationProblemPlusJSONResponse) VisitGetRunResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetRunDiagramRequestObject struct {
+	ID     ID `json:"id"`
+	Params GetRunDiagramParams
+}
+
+type GetRunDiagramResponseObject interface {
+	VisitGetRunDiagramResponse(w http.ResponseWriter) error
+}
+
+type GetRunDiagram200ImageSvgXMLResponse struct {
+	DiagramAnswerImageSvgXMLResponse
+}
+
+func (response GetRunDiagram200ImageSvgXMLResponse) VisitGetRunDiagramResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "image/svg+xml")
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.WriteHeader(200)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	_, err := io.Copy(w, response.Body)
+	return err
+}
+
+type GetRunDiagram200TextResponse DiagramAnswerTextResponse
+
+func (response GetRunDiagram200TextResponse) VisitGetRunDiagramResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "text/plain")
+	w.WriteHeader(200)
+
+	_, err := w.Write([]byte(fmt.Sprint(response)))
+	return err
+}
+
+type GetRunDiagram200TextVndGraphvizResponse struct {
+	DiagramAnswerTextVndGraphvizResponse
+}
+
+func (response GetRunDiagram200TextVndGraphvizResponse) VisitGetRunDiagramResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "text/vnd.graphviz")
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.WriteHeader(200)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	_, err := io.Copy(w, response.Body)
+	return err
+}
+
+type GetRunDiagram200TextVndMermaidResponse struct {
+	DiagramAnswerTextVndMermaidResponse
+}
+
+func (response GetRunDiagram200TextVndMermaidResponse) VisitGetRunDiagramResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "text/vnd.mermaid")
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.WriteHeader(200)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	_, err := io.Copy(w, response.Body)
+	return err
+}
+
+type GetRunDiagramdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetRunDiagramdefaultApplicationProblemPlusJSONResponse) VisitGetRunDiagramResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetRunLessonRequestObject struct {
+	ID ID `json:"id"`
+}
+
+type GetRunLessonResponseObject interface {
+	VisitGetRunLessonResponse(w http.ResponseWriter) error
+}
+
+type GetRunLesson200JSONResponse Lesson
+
+func (response GetRunLesson200JSONResponse) VisitGetRunLessonResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetRunLessondefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetRunLessondefaultApplicationProblemPlusJSONResponse) VisitGetRunLessonResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetFlowSchemaRequestObject struct {
+}
+
+type GetFlowSchemaResponseObject interface {
+	VisitGetFlowSchemaResponse(w http.ResponseWriter) error
+}
+
+type GetFlowSchema200JSONResponse JSONSchema
+
+func (response GetFlowSchema200JSONResponse) VisitGetFlowSchemaResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetFlowSchemadefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetFlowSchemadefaultApplicationProblemPlusJSONResponse) VisitGetFlowSchemaResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -2254,18 +2987,33 @@ type StrictServerInterface interface {
 	// ListAuditEvents The audit log, oldest first.
 	// (GET /api/v1/audit-events)
 	ListAuditEvents(ctx context.Context, request ListAuditEventsRequestObject) (ListAuditEventsResponseObject, error)
+	// ListCapabilities Active flows that have a capability id, by flow name.
+	// (GET /api/v1/capabilities)
+	ListCapabilities(ctx context.Context, request ListCapabilitiesRequestObject) (ListCapabilitiesResponseObject, error)
 	// ListFlows Flows by name, each with its versions.
 	// (GET /api/v1/flows)
 	ListFlows(ctx context.Context, request ListFlowsRequestObject) (ListFlowsResponseObject, error)
+	// CompileFlow Check a flow against the registered tools and flows. Keeps nothing.
+	// (POST /api/v1/flows/compile)
+	CompileFlow(ctx context.Context, request CompileFlowRequestObject) (CompileFlowResponseObject, error)
 	// GetFlow The version of a flow that a run without a version takes.
 	// (GET /api/v1/flows/{name})
 	GetFlow(ctx context.Context, request GetFlowRequestObject) (GetFlowResponseObject, error)
+	// GetFlowProfile How long the recorded runs of a flow and their steps took.
+	// (GET /api/v1/flows/{name}/profile)
+	GetFlowProfile(ctx context.Context, request GetFlowProfileRequestObject) (GetFlowProfileResponseObject, error)
 	// RunFlow Run an active flow and answer its record.
 	// (POST /api/v1/flows/{name}/runs)
 	RunFlow(ctx context.Context, request RunFlowRequestObject) (RunFlowResponseObject, error)
 	// GetFlowVersion One version of a flow.
 	// (GET /api/v1/flows/{name}/versions/{version})
 	GetFlowVersion(ctx context.Context, request GetFlowVersionRequestObject) (GetFlowVersionResponseObject, error)
+	// GetFlowDiagram A flow drawn.
+	// (GET /api/v1/flows/{name}/versions/{version}/diagram)
+	GetFlowDiagram(ctx context.Context, request GetFlowDiagramRequestObject) (GetFlowDiagramResponseObject, error)
+	// ExportFlow A flow as a tool definition for a model API or an MCP client.
+	// (GET /api/v1/flows/{name}/versions/{version}/export)
+	ExportFlow(ctx context.Context, request ExportFlowRequestObject) (ExportFlowResponseObject, error)
 	// SetFlowStatus Change whether a flow version may run.
 	// (PUT /api/v1/flows/{name}/versions/{version}/status)
 	SetFlowStatus(ctx context.Context, request SetFlowStatusRequestObject) (SetFlowStatusResponseObject, error)
@@ -2287,6 +3035,9 @@ type StrictServerInterface interface {
 	// ListProposals The queue, best first.
 	// (GET /api/v1/proposals)
 	ListProposals(ctx context.Context, request ListProposalsRequestObject) (ListProposalsResponseObject, error)
+	// SubmitProposal Put a flow that somebody wrote into the queue.
+	// (POST /api/v1/proposals)
+	SubmitProposal(ctx context.Context, request SubmitProposalRequestObject) (SubmitProposalResponseObject, error)
 	// GetProposal One proposal with its flow, evidence and reviews.
 	// (GET /api/v1/proposals/{id})
 	GetProposal(ctx context.Context, request GetProposalRequestObject) (GetProposalResponseObject, error)
@@ -2308,6 +3059,15 @@ type StrictServerInterface interface {
 	// GetRun One flow run with its record.
 	// (GET /api/v1/runs/{id})
 	GetRun(ctx context.Context, request GetRunRequestObject) (GetRunResponseObject, error)
+	// GetRunDiagram The flow of a run drawn, with what the run did at each step.
+	// (GET /api/v1/runs/{id}/diagram)
+	GetRunDiagram(ctx context.Context, request GetRunDiagramRequestObject) (GetRunDiagramResponseObject, error)
+	// GetRunLesson What a run has to teach, for a reviewer.
+	// (GET /api/v1/runs/{id}/lesson)
+	GetRunLesson(ctx context.Context, request GetRunLessonRequestObject) (GetRunLessonResponseObject, error)
+	// GetFlowSchema The JSON Schema (2020-12) of flow files.
+	// (GET /api/v1/schemas/flow)
+	GetFlowSchema(ctx context.Context, request GetFlowSchemaRequestObject) (GetFlowSchemaResponseObject, error)
 	// ListSessions Assembled sessions, newest first.
 	// (GET /api/v1/sessions)
 	ListSessions(ctx context.Context, request ListSessionsRequestObject) (ListSessionsResponseObject, error)
@@ -2468,6 +3228,31 @@ func (sh *strictHandler) ListAuditEvents(ctx echo.Context, params ListAuditEvent
 	return nil
 }
 
+// ListCapabilities operation middleware
+func (sh *strictHandler) ListCapabilities(ctx echo.Context, params ListCapabilitiesParams) error {
+	var request ListCapabilitiesRequestObject
+
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListCapabilities(ctx.Request().Context(), request.(ListCapabilitiesRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListCapabilities")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ListCapabilitiesResponseObject); ok {
+		return validResponse.VisitListCapabilitiesResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
 // ListFlows operation middleware
 func (sh *strictHandler) ListFlows(ctx echo.Context, params ListFlowsParams) error {
 	var request ListFlowsRequestObject
@@ -2493,6 +3278,58 @@ func (sh *strictHandler) ListFlows(ctx echo.Context, params ListFlowsParams) err
 	return nil
 }
 
+// CompileFlow operation middleware
+func (sh *strictHandler) CompileFlow(ctx echo.Context) error {
+	var request CompileFlowRequestObject
+
+	if strings.HasPrefix(ctx.Request().Header.Get("Content-Type"), "application/json") {
+		var body CompileFlowJSONRequestBody
+		var err error
+		if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+			// A request validator built on kin-openapi's openapi3filter with
+			// KeepValidatedValue leaves the value it validated on the body. Bind
+			// that value, matching member names exactly, so the handler receives
+			// what was validated instead of a second, case-insensitive decode.
+			// Otherwise bind only the request body, so that path and query
+			// parameters are not also bound into the body struct.
+			if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+				err = binder.BindBody(ctx, &body)
+			}
+		} else {
+			// A custom binder is installed on the Echo instance; defer to it
+			// entirely, since echo.Binder does not expose body-only binding and
+			// the binder may do more than decode (for example call ctx.Validate).
+			err = ctx.Bind(&body)
+		}
+		if err != nil {
+			return err
+		}
+		request.JSONBody = &body
+
+	}
+	if strings.HasPrefix(ctx.Request().Header.Get("Content-Type"), "application/yaml") {
+		request.Body = ctx.Request().Body
+	}
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.CompileFlow(ctx.Request().Context(), request.(CompileFlowRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CompileFlow")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(CompileFlowResponseObject); ok {
+		return validResponse.VisitCompileFlowResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
 // GetFlow operation middleware
 func (sh *strictHandler) GetFlow(ctx echo.Context, name FlowNameParam) error {
 	var request GetFlowRequestObject
@@ -2512,6 +3349,32 @@ func (sh *strictHandler) GetFlow(ctx echo.Context, name FlowNameParam) error {
 		return err
 	} else if validResponse, ok := response.(GetFlowResponseObject); ok {
 		return validResponse.VisitGetFlowResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetFlowProfile operation middleware
+func (sh *strictHandler) GetFlowProfile(ctx echo.Context, name FlowNameParam, params GetFlowProfileParams) error {
+	var request GetFlowProfileRequestObject
+
+	request.Name = name
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetFlowProfile(ctx.Request().Context(), request.(GetFlowProfileRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetFlowProfile")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetFlowProfileResponseObject); ok {
+		return validResponse.VisitGetFlowProfileResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}
@@ -2587,6 +3450,60 @@ func (sh *strictHandler) GetFlowVersion(ctx echo.Context, name FlowNameParam, ve
 		return err
 	} else if validResponse, ok := response.(GetFlowVersionResponseObject); ok {
 		return validResponse.VisitGetFlowVersionResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetFlowDiagram operation middleware
+func (sh *strictHandler) GetFlowDiagram(ctx echo.Context, name FlowNameParam, version FlowVersionParam, params GetFlowDiagramParams) error {
+	var request GetFlowDiagramRequestObject
+
+	request.Name = name
+	request.Version = version
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetFlowDiagram(ctx.Request().Context(), request.(GetFlowDiagramRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetFlowDiagram")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetFlowDiagramResponseObject); ok {
+		return validResponse.VisitGetFlowDiagramResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ExportFlow operation middleware
+func (sh *strictHandler) ExportFlow(ctx echo.Context, name FlowNameParam, version FlowVersionParam, params ExportFlowParams) error {
+	var request ExportFlowRequestObject
+
+	request.Name = name
+	request.Version = version
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ExportFlow(ctx.Request().Context(), request.(ExportFlowRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ExportFlow")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ExportFlowResponseObject); ok {
+		return validResponse.VisitExportFlowResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}
@@ -2840,6 +3757,52 @@ func (sh *strictHandler) ListProposals(ctx echo.Context, params ListProposalsPar
 	return nil
 }
 
+// SubmitProposal operation middleware
+func (sh *strictHandler) SubmitProposal(ctx echo.Context) error {
+	var request SubmitProposalRequestObject
+
+	var body SubmitProposalJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.SubmitProposal(ctx.Request().Context(), request.(SubmitProposalRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "SubmitProposal")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(SubmitProposalResponseObject); ok {
+		return validResponse.VisitSubmitProposalResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
 // GetProposal operation middleware
 func (sh *strictHandler) GetProposal(ctx echo.Context, id ProposalIDParam) error {
 	var request GetProposalRequestObject
@@ -3087,6 +4050,80 @@ func (sh *strictHandler) GetRun(ctx echo.Context, id ID) error {
 		return err
 	} else if validResponse, ok := response.(GetRunResponseObject); ok {
 		return validResponse.VisitGetRunResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetRunDiagram operation middleware
+func (sh *strictHandler) GetRunDiagram(ctx echo.Context, id ID, params GetRunDiagramParams) error {
+	var request GetRunDiagramRequestObject
+
+	request.ID = id
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetRunDiagram(ctx.Request().Context(), request.(GetRunDiagramRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetRunDiagram")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetRunDiagramResponseObject); ok {
+		return validResponse.VisitGetRunDiagramResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetRunLesson operation middleware
+func (sh *strictHandler) GetRunLesson(ctx echo.Context, id ID) error {
+	var request GetRunLessonRequestObject
+
+	request.ID = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetRunLesson(ctx.Request().Context(), request.(GetRunLessonRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetRunLesson")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetRunLessonResponseObject); ok {
+		return validResponse.VisitGetRunLessonResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetFlowSchema operation middleware
+func (sh *strictHandler) GetFlowSchema(ctx echo.Context) error {
+	var request GetFlowSchemaRequestObject
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetFlowSchema(ctx.Request().Context(), request.(GetFlowSchemaRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetFlowSchema")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetFlowSchemaResponseObject); ok {
+		return validResponse.VisitGetFlowSchemaResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

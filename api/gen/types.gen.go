@@ -35,6 +35,39 @@ func (e ArgFlowKind) Valid() bool {
 	}
 }
 
+// Defines values for CapabilityKind.
+const (
+	CapabilityKindFlow CapabilityKind = "flow"
+)
+
+// Valid indicates whether the value is a known member of the CapabilityKind enum.
+func (e CapabilityKind) Valid() bool {
+	switch e {
+	case CapabilityKindFlow:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for DiagnosticSeverity.
+const (
+	DiagnosticSeverityError   DiagnosticSeverity = "error"
+	DiagnosticSeverityWarning DiagnosticSeverity = "warning"
+)
+
+// Valid indicates whether the value is a known member of the DiagnosticSeverity enum.
+func (e DiagnosticSeverity) Valid() bool {
+	switch e {
+	case DiagnosticSeverityError:
+		return true
+	case DiagnosticSeverityWarning:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for EstimatedSavingsLabel.
 const (
 	EstimatedSavingsLabelEstimate EstimatedSavingsLabel = "estimate"
@@ -485,6 +518,111 @@ func (e Verdict) Valid() bool {
 	}
 }
 
+// Defines values for DiagramDirection.
+const (
+	DiagramDirectionLR DiagramDirection = "LR"
+	DiagramDirectionTD DiagramDirection = "TD"
+)
+
+// Valid indicates whether the value is a known member of the DiagramDirection enum.
+func (e DiagramDirection) Valid() bool {
+	switch e {
+	case DiagramDirectionLR:
+		return true
+	case DiagramDirectionTD:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for DiagramFormat.
+const (
+	DiagramFormatDot     DiagramFormat = "dot"
+	DiagramFormatMermaid DiagramFormat = "mermaid"
+	DiagramFormatSvg     DiagramFormat = "svg"
+	DiagramFormatText    DiagramFormat = "text"
+)
+
+// Valid indicates whether the value is a known member of the DiagramFormat enum.
+func (e DiagramFormat) Valid() bool {
+	switch e {
+	case DiagramFormatDot:
+		return true
+	case DiagramFormatMermaid:
+		return true
+	case DiagramFormatSvg:
+		return true
+	case DiagramFormatText:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for GetFlowDiagramParamsFormat.
+const (
+	GetFlowDiagramParamsFormatDot     GetFlowDiagramParamsFormat = "dot"
+	GetFlowDiagramParamsFormatMermaid GetFlowDiagramParamsFormat = "mermaid"
+	GetFlowDiagramParamsFormatSvg     GetFlowDiagramParamsFormat = "svg"
+	GetFlowDiagramParamsFormatText    GetFlowDiagramParamsFormat = "text"
+)
+
+// Valid indicates whether the value is a known member of the GetFlowDiagramParamsFormat enum.
+func (e GetFlowDiagramParamsFormat) Valid() bool {
+	switch e {
+	case GetFlowDiagramParamsFormatDot:
+		return true
+	case GetFlowDiagramParamsFormatMermaid:
+		return true
+	case GetFlowDiagramParamsFormatSvg:
+		return true
+	case GetFlowDiagramParamsFormatText:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for GetFlowDiagramParamsDirection.
+const (
+	GetFlowDiagramParamsDirectionLR GetFlowDiagramParamsDirection = "LR"
+	GetFlowDiagramParamsDirectionTD GetFlowDiagramParamsDirection = "TD"
+)
+
+// Valid indicates whether the value is a known member of the GetFlowDiagramParamsDirection enum.
+func (e GetFlowDiagramParamsDirection) Valid() bool {
+	switch e {
+	case GetFlowDiagramParamsDirectionLR:
+		return true
+	case GetFlowDiagramParamsDirectionTD:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ExportFlowParamsFor.
+const (
+	ExportFlowParamsForAnthropic ExportFlowParamsFor = "anthropic"
+	ExportFlowParamsForMcp       ExportFlowParamsFor = "mcp"
+	ExportFlowParamsForOpenai    ExportFlowParamsFor = "openai"
+)
+
+// Valid indicates whether the value is a known member of the ExportFlowParamsFor enum.
+func (e ExportFlowParamsFor) Valid() bool {
+	switch e {
+	case ExportFlowParamsForAnthropic:
+		return true
+	case ExportFlowParamsForMcp:
+		return true
+	case ExportFlowParamsForOpenai:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ListProposalsParamsState.
 const (
 	ListProposalsParamsStateApproved         ListProposalsParamsState = "approved"
@@ -542,6 +680,48 @@ func (e ListProposalsParamsSort) Valid() bool {
 	case ListProposalsParamsSortScore:
 		return true
 	case ListProposalsParamsSortUpdated:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for GetRunDiagramParamsFormat.
+const (
+	GetRunDiagramParamsFormatDot     GetRunDiagramParamsFormat = "dot"
+	GetRunDiagramParamsFormatMermaid GetRunDiagramParamsFormat = "mermaid"
+	GetRunDiagramParamsFormatSvg     GetRunDiagramParamsFormat = "svg"
+	GetRunDiagramParamsFormatText    GetRunDiagramParamsFormat = "text"
+)
+
+// Valid indicates whether the value is a known member of the GetRunDiagramParamsFormat enum.
+func (e GetRunDiagramParamsFormat) Valid() bool {
+	switch e {
+	case GetRunDiagramParamsFormatDot:
+		return true
+	case GetRunDiagramParamsFormatMermaid:
+		return true
+	case GetRunDiagramParamsFormatSvg:
+		return true
+	case GetRunDiagramParamsFormatText:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for GetRunDiagramParamsDirection.
+const (
+	GetRunDiagramParamsDirectionLR GetRunDiagramParamsDirection = "LR"
+	GetRunDiagramParamsDirectionTD GetRunDiagramParamsDirection = "TD"
+)
+
+// Valid indicates whether the value is a known member of the GetRunDiagramParamsDirection enum.
+func (e GetRunDiagramParamsDirection) Valid() bool {
+	switch e {
+	case GetRunDiagramParamsDirectionLR:
+		return true
+	case GetRunDiagramParamsDirectionTD:
 		return true
 	default:
 		return false
@@ -656,6 +836,50 @@ type Blocked struct {
 	Tools []string `json:"tools"`
 }
 
+// Capability defines model for Capability.
+type Capability struct {
+	Description  string           `json:"description"`
+	ID           string           `json:"id"`
+	InputSchema  JSONSchema       `json:"input_schema,omitempty,omitzero"`
+	Kind         CapabilityKind   `json:"kind"`
+	Name         string           `json:"name"`
+	OutputSchema JSONSchema       `json:"output_schema,omitempty,omitzero"`
+	Safety       CapabilitySafety `json:"safety"`
+	Version      string           `json:"version"`
+}
+
+// CapabilityKind defines model for Capability.Kind.
+type CapabilityKind string
+
+// CapabilityPage defines model for CapabilityPage.
+type CapabilityPage struct {
+	Items      []Capability `json:"items"`
+	NextCursor string       `json:"next_cursor,omitempty,omitzero"`
+}
+
+// CapabilitySafety defines model for CapabilitySafety.
+type CapabilitySafety struct {
+	Idempotent       bool        `json:"idempotent"`
+	ReadOnly         bool        `json:"read_only"`
+	RequiresApproval bool        `json:"requires_approval"`
+	SideEffects      SideEffects `json:"side_effects"`
+}
+
+// CompileReport defines model for CompileReport.
+type CompileReport struct {
+	Diagnostics []Diagnostic `json:"diagnostics"`
+	Digest      string       `json:"digest"`
+	Flow        string       `json:"flow"`
+	InputSchema JSONSchema   `json:"input_schema,omitempty,omitzero"`
+
+	// Ok There are no errors.
+	Ok bool `json:"ok"`
+
+	// Unbound Tools that have no binding yet.
+	Unbound []string `json:"unbound,omitempty,omitzero"`
+	Version string   `json:"version"`
+}
+
 // DataFlow defines model for DataFlow.
 type DataFlow struct {
 	// Explained Occurrences in which every mapping held at once.
@@ -665,6 +889,43 @@ type DataFlow struct {
 	// Sampled Occurrences examined.
 	Sampled int         `json:"sampled"`
 	Steps   [][]ArgFlow `json:"steps"`
+}
+
+// Diagnostic defines model for Diagnostic.
+type Diagnostic struct {
+	// Code Stable issue type.
+	Code      string `json:"code"`
+	FieldName string `json:"field_name,omitempty,omitzero"`
+
+	// Message What to change.
+	Message string `json:"message"`
+
+	// Pointer JSON pointer into the flow.
+	Pointer  string             `json:"pointer"`
+	Severity DiagnosticSeverity `json:"severity"`
+
+	// StepIndex Position of the step; the number of steps for the whole flow.
+	StepIndex int    `json:"step_index,omitempty,omitzero"`
+	ToolName  string `json:"tool_name,omitempty,omitzero"`
+}
+
+// DiagnosticSeverity defines model for Diagnostic.Severity.
+type DiagnosticSeverity string
+
+// Durations Milliseconds; percentiles by linear interpolation.
+type Durations struct {
+	Count  int     `json:"count"`
+	MaxMs  float64 `json:"max_ms"`
+	MeanMs float64 `json:"mean_ms"`
+	P50Ms  float64 `json:"p50_ms"`
+	P95Ms  float64 `json:"p95_ms"`
+	P99Ms  float64 `json:"p99_ms"`
+
+	// StddevMs Of the sample.
+	StddevMs float64 `json:"stddev_ms"`
+
+	// Unsteady The deviation is more than half of the mean.
+	Unsteady bool `json:"unsteady"`
 }
 
 // EstimatedSavings The configured profile of one model call times the calls avoided by step count; no measurement.
@@ -716,6 +977,20 @@ type FlowInput struct {
 type FlowPage struct {
 	Items      []FlowSummary `json:"items"`
 	NextCursor string        `json:"next_cursor,omitempty,omitzero"`
+}
+
+// FlowProfile defines model for FlowProfile.
+type FlowProfile struct {
+	Failed int    `json:"failed"`
+	Flow   string `json:"flow"`
+
+	// Runs Dry runs are left out.
+	Runs  int           `json:"runs"`
+	Steps []StepProfile `json:"steps"`
+
+	// Total Milliseconds; percentiles by linear interpolation.
+	Total   Durations `json:"total"`
+	Version string    `json:"version,omitempty,omitzero"`
 }
 
 // FlowSavings defines model for FlowSavings.
@@ -821,6 +1096,15 @@ type Interval struct {
 
 // JSON Any JSON value.
 type JSON = json.RawMessage
+
+// JSONSchema defines model for JsonSchema.
+type JSONSchema = json.RawMessage
+
+// Lesson defines model for Lesson.
+type Lesson = json.RawMessage
+
+// LessonEvidence defines model for LessonEvidence.
+type LessonEvidence = json.RawMessage
 
 // LlmStep defines model for LlmStep.
 type LlmStep struct {
@@ -1034,6 +1318,12 @@ type Proposal struct {
 	Unbound   []string       `json:"unbound,omitempty,omitzero"`
 	UpdatedAt time.Time      `json:"updated_at"`
 	Warnings  []string       `json:"warnings,omitempty,omitzero"`
+}
+
+// ProposalCreate defines model for ProposalCreate.
+type ProposalCreate struct {
+	// Flow A flow in the flow file format.
+	Flow FlowDocument `json:"flow"`
 }
 
 // ProposalPage defines model for ProposalPage.
@@ -1377,6 +1667,22 @@ type StatusChange struct {
 	Status      FlowStatus `json:"status"`
 }
 
+// StepProfile defines model for StepProfile.
+type StepProfile struct {
+	Cached int `json:"cached"`
+
+	// Durations Milliseconds; percentiles by linear interpolation.
+	Durations Durations `json:"durations"`
+	Failed    int       `json:"failed"`
+	Fallbacks int       `json:"fallbacks"`
+	Records   int       `json:"records"`
+	Retries   int       `json:"retries"`
+	Skipped   int       `json:"skipped"`
+	StepID    string    `json:"step_id,omitempty,omitzero"`
+	StepIndex int       `json:"step_index"`
+	ToolName  string    `json:"tool_name"`
+}
+
 // Tool defines model for Tool.
 type Tool struct {
 	// Bound pave knows how to call it.
@@ -1413,6 +1719,9 @@ type ToolChange struct {
 // ToolChangeChange defines model for ToolChange.Change.
 type ToolChangeChange string
 
+// ToolDefinition defines model for ToolDefinition.
+type ToolDefinition = json.RawMessage
+
 // ToolDocument A tool in the tool file format.
 type ToolDocument = json.RawMessage
 
@@ -1447,6 +1756,12 @@ type WithdrawRequest struct {
 
 // Cursor defines model for Cursor.
 type Cursor = string
+
+// DiagramDirection defines model for DiagramDirection.
+type DiagramDirection string
+
+// DiagramFormat defines model for DiagramFormat.
+type DiagramFormat string
 
 // FlowNameParam defines model for FlowNameParam.
 type FlowNameParam = string
@@ -1508,6 +1823,15 @@ type ListAuditEventsParams struct {
 	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
 }
 
+// ListCapabilitiesParams defines parameters for ListCapabilities.
+type ListCapabilitiesParams struct {
+	// Limit Rows on a page; 0 takes the default.
+	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
+
+	// Cursor The `next_cursor` of the page before.
+	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
+}
+
 // ListFlowsParams defines parameters for ListFlows.
 type ListFlowsParams struct {
 	// Limit Rows on a page; 0 takes the default.
@@ -1517,10 +1841,41 @@ type ListFlowsParams struct {
 	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
 }
 
+// GetFlowProfileParams defines parameters for GetFlowProfile.
+type GetFlowProfileParams struct {
+	// Version Only runs of this version.
+	Version string `form:"version,omitempty" json:"version,omitempty,omitzero"`
+}
+
 // RunFlowParams defines parameters for RunFlow.
 type RunFlowParams struct {
 	IdempotencyKey string `json:"Idempotency-Key,omitempty,omitzero"`
 }
+
+// GetFlowDiagramParams defines parameters for GetFlowDiagram.
+type GetFlowDiagramParams struct {
+	Format GetFlowDiagramParamsFormat `form:"format,omitempty" json:"format,omitempty,omitzero"`
+
+	// Direction Left to right or top down. Default LR for mermaid, TD for svg.
+	Direction GetFlowDiagramParamsDirection `form:"direction,omitempty" json:"direction,omitempty,omitzero"`
+}
+
+// GetFlowDiagramParamsFormat defines parameters for GetFlowDiagram.
+type GetFlowDiagramParamsFormat string
+
+// GetFlowDiagramParamsDirection defines parameters for GetFlowDiagram.
+type GetFlowDiagramParamsDirection string
+
+// ExportFlowParams defines parameters for ExportFlow.
+type ExportFlowParams struct {
+	For ExportFlowParamsFor `form:"for" json:"for"`
+
+	// As Name of the definition; the flow's own without it.
+	As string `form:"as,omitempty" json:"as,omitempty,omitzero"`
+}
+
+// ExportFlowParamsFor defines parameters for ExportFlow.
+type ExportFlowParamsFor string
 
 // SetFlowStatusParams defines parameters for SetFlowStatus.
 type SetFlowStatusParams struct {
@@ -1607,6 +1962,20 @@ type ListRunsParams struct {
 	Status RunStatus `form:"status,omitempty" json:"status,omitempty,omitzero"`
 }
 
+// GetRunDiagramParams defines parameters for GetRunDiagram.
+type GetRunDiagramParams struct {
+	Format GetRunDiagramParamsFormat `form:"format,omitempty" json:"format,omitempty,omitzero"`
+
+	// Direction Left to right or top down. Default LR for mermaid, TD for svg.
+	Direction GetRunDiagramParamsDirection `form:"direction,omitempty" json:"direction,omitempty,omitzero"`
+}
+
+// GetRunDiagramParamsFormat defines parameters for GetRunDiagram.
+type GetRunDiagramParamsFormat string
+
+// GetRunDiagramParamsDirection defines parameters for GetRunDiagram.
+type GetRunDiagramParamsDirection string
+
 // ListSessionsParams defines parameters for ListSessions.
 type ListSessionsParams struct {
 	// Limit Rows on a page; 0 takes the default.
@@ -1665,6 +2034,9 @@ type ExportTracesJSONBody = map[string]interface{}
 // CreateAPIKeyJSONRequestBody defines body for CreateAPIKey for application/json ContentType.
 type CreateAPIKeyJSONRequestBody = APIKeyCreate
 
+// CompileFlowJSONRequestBody defines body for CompileFlow for application/json ContentType.
+type CompileFlowJSONRequestBody = FlowDocument
+
 // RunFlowJSONRequestBody defines body for RunFlow for application/json ContentType.
 type RunFlowJSONRequestBody = RunRequest
 
@@ -1676,6 +2048,9 @@ type StartMiningRunJSONRequestBody = MiningRequest
 
 // PutPolicyJSONRequestBody defines body for PutPolicy for application/json ContentType.
 type PutPolicyJSONRequestBody = Policy
+
+// SubmitProposalJSONRequestBody defines body for SubmitProposal for application/json ContentType.
+type SubmitProposalJSONRequestBody = ProposalCreate
 
 // PromoteProposalJSONRequestBody defines body for PromoteProposal for application/json ContentType.
 type PromoteProposalJSONRequestBody = PromoteRequest
