@@ -95,7 +95,7 @@ func (c *serveCmd) check(g *globals) []string {
 	fault := func(key, format string, args ...any) {
 		problems = append(problems, key+": "+fmt.Sprintf(format, args...))
 	}
-	host, _, err := net.SplitHostPort(c.Listen)
+	host, err := splitAddress(c.Listen)
 	if err != nil {
 		fault("listen", "%v; use host:port", err)
 	} else if ip := net.ParseIP(host); c.InsecureNoAuth && host != "localhost" && (ip == nil || !ip.IsLoopback()) {
@@ -105,7 +105,7 @@ func (c *serveCmd) check(g *globals) []string {
 		c.OTLPListen = ""
 	}
 	if c.OTLPListen != "" {
-		if _, _, err := net.SplitHostPort(c.OTLPListen); err != nil {
+		if _, err := splitAddress(c.OTLPListen); err != nil {
 			fault("otlp.listen", "%v; use host:port", err)
 		}
 	}
@@ -124,4 +124,13 @@ func (c *serveCmd) check(g *globals) []string {
 	}
 	problems = append(problems, app.CheckEgress(g.EgressAllow)...)
 	return problems
+}
+
+// splitAddress is the host of a host:port that can be listened on.
+func splitAddress(address string) (host string, err error) {
+	host, port, err := net.SplitHostPort(address)
+	if err == nil {
+		_, err = net.LookupPort("tcp", port)
+	}
+	return host, err
 }

@@ -1,11 +1,13 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/oklog/run"
@@ -17,8 +19,12 @@ import (
 	"pave/ingest"
 )
 
-// drainTime bounds how long requests in flight may take to end at a stop.
-const drainTime = 8 * time.Second
+// drainTime bounds how long requests in flight may take to end at a stop; after it they are told to, which ends
+// runs at a step, and have lastCall to answer.
+const (
+	drainTime = 8 * time.Second
+	lastCall  = time.Second
+)
 
 // drainNotice is how long readiness says no before the listeners close, so that whoever asks can see it.
 const drainNotice = 200 * time.Millisecond
@@ -34,6 +40,7 @@ type ServeOptions struct {
 	Listen     string               // host:port; port 0 takes a free one
 	OTLPListen string               // OTLP/HTTP alone; "" for none, skipped when it is taken
 	Ready      func(address string) // called once requests are answered, with http://host:port
+	Drain      time.Duration        // how long requests in flight may take at a stop; 0 is 8 s
 }
 
 // Serve answers requests until ctx ends, then drains: readiness turns to 503, listeners close, requests in flight
@@ -51,10 +58,11 @@ func (a *App) Serve(ctx context.Context, opts ServeOptions) error {
 		return errors.Join(err, listener.Close())
 	}
 	var group run.Group
-	a.serveOn(&group, listener, a.api)
+	listeners := map[net.Listener]http.Handler{listener: a.api}
 	if otlp := a.otlpListener(opts.OTLPListen); otlp != nil {
-		a.serveOn(&group, otlp, api.OTLPOnly(a.api))
+		listeners[otlp] = api.OTLPOnly(a.api)
 	}
+	a.serveOn(&group, listeners, cmp.Or(opts.Drain, drainTime))
 	work, stopWork := context.WithCancel(context.WithoutCancel(ctx))
 	group.Add(func() error { return a.background(work) }, func(error) { stopWork() })
 	stop, stopped := context.WithCancel(ctx)
@@ -85,21 +93,41 @@ func (a *App) otlpListener(address string) net.Listener {
 	return l
 }
 
-// serveOn adds a listener to the group.
-func (a *App) serveOn(group *run.Group, l net.Listener, h http.Handler) {
-	server := api.HTTPServer(h, a.log)
+// serveOn adds the listeners to the group: one failing stops all, and all drain at once.
+func (a *App) serveOn(group *run.Group, listeners map[net.Listener]http.Handler, patience time.Duration) {
+	requests, endRequests := context.WithCancel(context.Background())
+	ended := make(chan error, len(listeners))
+	servers := make(map[net.Listener]*http.Server, len(listeners))
+	for l, h := range listeners {
+		servers[l] = api.HTTPServer(h, a.log)
+		servers[l].BaseContext = func(net.Listener) context.Context { return requests }
+	}
 	group.Add(func() error {
-		if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		for l, server := range servers {
+			go func() { ended <- server.Serve(l) }()
+		}
+		if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
 			return err
 		}
 		return nil
 	}, func(error) {
-		ctx, cancel := context.WithTimeout(context.Background(), drainTime)
-		defer cancel()
-		if err := server.Shutdown(ctx); err != nil {
-			a.log.Warn("requests were cut at the stop", "error", errors.Join(err, server.Close()))
+		var draining sync.WaitGroup
+		defer time.AfterFunc(patience, endRequests).Stop()
+		for _, server := range servers {
+			draining.Go(func() { a.drain(server, patience+lastCall) })
 		}
+		draining.Wait()
+		endRequests()
 	})
+}
+
+// drain lets the requests of a server end and cuts those that do not.
+func (a *App) drain(server *http.Server, patience time.Duration) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if err := server.Shutdown(ctx); err != nil {
+		a.log.Warn("requests were cut at the stop", "error", errors.Join(err, server.Close()))
+	}
 }
 
 // background assembles sessions that have ended or were quiet, until ctx ends.

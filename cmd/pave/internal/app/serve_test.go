@@ -62,6 +62,35 @@ func TestServeDrains(t *testing.T) {
 	require.NoError(t, <-ended)
 }
 
+// Requests that never end hold the stop up once, not once for each listener.
+func TestStopCutsRequestsThatStall(t *testing.T) {
+	a := open(t, func(o *Options) { o.NoAuth = true })
+	otlp, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	otlpAddress := otlp.Addr().String()
+	require.NoError(t, otlp.Close()) // free for the server
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	const patience = 200 * time.Millisecond
+	ready, ended := make(chan string, 1), make(chan error, 1)
+	go func() {
+		ended <- a.Serve(ctx, ServeOptions{Listen: "127.0.0.1:0", OTLPListen: otlpAddress, Drain: patience, Ready: func(addr string) { ready <- addr }})
+	}()
+	for _, address := range []string{strings.TrimPrefix(<-ready, "http://"), otlpAddress} {
+		conn, err := net.Dial("tcp", address)
+		require.NoError(t, err)
+		defer func() { _ = conn.Close() }()
+		_, err = io.WriteString(conn, "POST /v1/traces HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/x-protobuf\r\nContent-Length: 100\r\n\r\nx")
+		require.NoError(t, err)
+	}
+	time.Sleep(50 * time.Millisecond) // both are being read
+	start := time.Now()
+	stop()
+	require.NoError(t, <-ended)
+	require.GreaterOrEqual(t, time.Since(start), patience)
+	require.Less(t, time.Since(start), drainNotice+patience+lastCall+500*time.Millisecond)
+}
+
 // Without keys only loopback is served.
 func TestNoAuthNeedsLoopback(t *testing.T) {
 	a := open(t, func(o *Options) { o.NoAuth = true })
