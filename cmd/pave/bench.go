@@ -38,7 +38,7 @@ type benchMiningCmd struct {
 func (c *benchMiningCmd) Run(e *env) error { return runBench(e, bench.Mining{Calls: c.Calls}, "") }
 
 type benchReplayCmd struct {
-	Data      string  `help:"Folder of recorded sessions, a file per domain." env:"PAVE_DATA" type:"existingdir" required:"" placeholder:"DIR"`
+	Data      string  `help:"Folder of recorded sessions, a file per domain." env:"PAVE_REPLAY_DATA" type:"existingdir" required:"" placeholder:"DIR"`
 	Test      string  `help:"Folder of the same form to score on; without it the tasks of --data are split." env:"PAVE_TEST" type:"existingdir" placeholder:"DIR"`
 	TrainFrac float64 `help:"Share of the tasks of --data to propose from." env:"PAVE_TRAIN_FRAC" default:"0.7"`
 	Export    string  `help:"Folder to write the scored flows to." env:"PAVE_EXPORT" placeholder:"DIR"`
