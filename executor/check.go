@@ -29,11 +29,17 @@ func (c *compiler) checkStep(sp *stepPlan) {
 		c.report(SeverityError, IssueMissingFallbackTool, sp.at, sp.fallbackName, "", stepPointer(sp.at, "on_error"),
 			"fallback tool '%s' is not registered", sp.fallbackName)
 	}
+	outer := c.known
+	c.enterElements(sp)
+	c.programs(&sp.mapping, func(target string) place {
+		return place{sp.at, sp.name, stepPointer(sp.at, "input_mapping", target)}
+	})
 	c.checkInputs(sp)
 	if sp.fallback != nil {
 		c.checkFallbackInputs(sp)
 		c.checkFallbackOutputs(sp)
 	}
+	c.known = outer
 	keys, rest := c.contributions(sp)
 	c.checkSiblings(sp, keys)
 	if c.flow.OnContextCollision != flows.CollisionOverwrite {
@@ -104,13 +110,13 @@ func (c *compiler) checkInputs(sp *stepPlan) {
 		c.checkWholeContext(sp, sp.callee, IssueMissingRequiredInput, IssueTypeMismatch)
 		return
 	}
-	for _, entry := range entries {
+	for i, entry := range entries {
 		at := []string{"input_mapping", entry.Target}
 		target, declared := fieldOf(in, entry.Target)
 		if !declared {
 			c.stepError(sp, IssueUnknownTargetKey, entry.Target, at, "tool '%s' has no input '%s'", sp.name, entry.Target)
 		}
-		c.checkSource(sp.at, sp.name, entry.Value, entry.Target, stepPointer(sp.at, at...), target, IssueTypeMismatch)
+		c.checkSource(place{sp.at, sp.name, stepPointer(sp.at, at...)}, &sp.mapping, i, target, IssueTypeMismatch)
 		if entry.Value.Kind == flows.MapOptional && target != nil && target.Required {
 			c.stepWarning(sp, IssueUnprovenValue, entry.Target, at, "input '%s' is required by tool '%s' but left out when its source is absent", entry.Target, sp.name)
 		}
@@ -166,7 +172,8 @@ func (c *compiler) checkWholeContext(sp *stepPlan, tp *toolPlan, missingIssue, t
 }
 
 // checkSource checks one mapping value of a step, or of returns, against the field that it fills (nil: unknown).
-func (c *compiler) checkSource(step int, tool string, v flows.MappingValue, target, pointer string, field *schema.Field, typeIssue string) {
+func (c *compiler) checkSource(at place, m *mapping, i int, field *schema.Field, typeIssue string) {
+	v, target := m.entries[i].Value, m.entries[i].Target
 	optional := v.Kind == flows.MapOptional
 	if optional {
 		v = *v.Inner
@@ -175,29 +182,41 @@ func (c *compiler) checkSource(step int, tool string, v flows.MappingValue, targ
 	if field != nil {
 		want = field.Schema
 	}
-	if v.Kind == flows.MapLiteral || v.Kind == flows.MapConst {
+	switch v.Kind {
+	case flows.MapExpr: // names and failures were reported when it was compiled
+		c.checkType(at.step, at.tool, v.Ref, target, at.pointer, m.resultOf(i), want, typeIssue)
+		return
+	case flows.MapLiteral, flows.MapConst:
 		if want == nil {
 			return
 		}
 		if _, violations := want.Apply(v.Literal); len(violations) > 0 {
-			c.report(SeverityError, typeIssue, step, tool, target, pointer, "the literal does not fit '%s': %s", target, describeViolations(violations))
+			c.report(SeverityError, typeIssue, at.step, at.tool, target, at.pointer, "the literal does not fit '%s': %s", target, describeViolations(violations))
 		}
 		return
 	}
+	if s, ok := c.lookUp(at, v, optional, fieldAt(v, field)); ok {
+		c.checkType(at.step, at.tool, v.Ref, target, at.pointer, s, want, typeIssue)
+	}
+}
+
+// lookUp finds the schema of a key or pointer and reports what is wrong with it; ok is false when nothing can be said
+// of its type.
+func (c *compiler) lookUp(at place, v flows.MappingValue, optional bool, field *schema.Field) (s *schema.Schema, ok bool) {
 	s, state := c.known.source(v)
 	switch {
 	case state == sourceMissing:
 		if !optional || !c.known.declared {
-			c.missing(step, tool, v.Ref, rootKey(v), pointer, fieldAt(v, field), !optional)
+			c.missing(at.step, at.tool, v.Ref, rootKey(v), at.pointer, field, !optional)
 		}
-		return
+		return nil, false
 	case state == sourceImpossible && !optional:
-		c.report(SeverityError, IssueMissingMappingKey, step, tool, v.Ref, pointer, "nothing can be at '%s': the schema of '%s' does not allow it", v.Ref, rootKey(v))
-		return
+		c.report(SeverityError, IssueMissingMappingKey, at.step, at.tool, v.Ref, at.pointer, "nothing can be at '%s': the schema of '%s' does not allow it", v.Ref, rootKey(v))
+		return nil, false
 	case state == sourceUnproven && !optional:
-		c.report(SeverityWarning, IssueUnprovenValue, step, tool, v.Ref, pointer, "'%s' may be absent at run time; use $optional or a required property", v.Ref)
+		c.report(SeverityWarning, IssueUnprovenValue, at.step, at.tool, v.Ref, at.pointer, "'%s' may be absent at run time; use $optional or a required property", v.Ref)
 	}
-	c.checkType(step, tool, v.Ref, target, pointer, s, want, typeIssue)
+	return s, true
 }
 
 func (c *compiler) checkType(step int, tool, source, target, pointer string, from, to *schema.Schema, issue string) {
@@ -247,7 +266,7 @@ func (c *compiler) checkFallbackInputs(sp *stepPlan) {
 		c.checkWholeContext(sp, fallback, IssueFallbackMissingRequired, IssueFallbackTypeMismatch)
 		return
 	}
-	for _, entry := range entries {
+	for i, entry := range entries {
 		pointer := stepPointer(sp.at, "input_mapping", entry.Target)
 		target, declared := fieldOf(fallback.in, entry.Target)
 		if !declared {
@@ -262,10 +281,13 @@ func (c *compiler) checkFallbackInputs(sp *stepPlan) {
 		if v.Kind == flows.MapOptional {
 			v = *v.Inner
 		}
-		if v.Kind == flows.MapLiteral || v.Kind == flows.MapConst {
-			c.checkSource(sp.at, sp.fallbackName, v, entry.Target, pointer, target, IssueFallbackTypeMismatch)
-		} else if s, state := c.known.source(v); state != sourceMissing {
-			c.checkType(sp.at, sp.fallbackName, v.Ref, entry.Target, pointer, s, target.Schema, IssueFallbackTypeMismatch)
+		switch v.Kind {
+		case flows.MapLiteral, flows.MapConst, flows.MapExpr:
+			c.checkSource(place{sp.at, sp.fallbackName, pointer}, &sp.mapping, i, target, IssueFallbackTypeMismatch)
+		default:
+			if s, state := c.known.source(v); state != sourceMissing {
+				c.checkType(sp.at, sp.fallbackName, v.Ref, entry.Target, pointer, s, target.Schema, IssueFallbackTypeMismatch)
+			}
 		}
 	}
 	for _, f := range fields(fallback.in) {
@@ -311,7 +333,7 @@ func (c *compiler) contributions(sp *stepPlan) (keys []contributed, rest bool) {
 	certain := sp.onError != onErrorSkip
 	switch {
 	case step.OutputAs != "":
-		return []contributed{{step.OutputAs, origin{out, certain}, stepPointer(sp.at, "output_as")}}, false
+		return []contributed{{step.OutputAs, collected(sp, origin{out, certain}), stepPointer(sp.at, "output_as")}}, false
 	case step.OutputMapping != nil:
 		for _, entry := range step.OutputMapping {
 			pointer := stepPointer(sp.at, "output_mapping", entry.ContextKey)
@@ -327,14 +349,18 @@ func (c *compiler) contributions(sp *stepPlan) (keys []contributed, rest bool) {
 				}
 				o.schema = s
 			}
-			keys = append(keys, contributed{entry.ContextKey, o, pointer})
+			keys = append(keys, contributed{entry.ContextKey, collected(sp, o), pointer})
 		}
 		return keys, false
 	case out == nil:
 		return nil, true
 	}
 	for _, f := range out.Fields() {
-		keys = append(keys, contributed{f.Name, origin{f.Schema, certain && (f.Required || sp.callee.fills(f.Name))}, stepPointer(sp.at)})
+		o := origin{f.Schema, certain && (f.Required || sp.callee.fills(f.Name))}
+		if sp.each != nil && !o.certain && certain {
+			o = origin{certain: true} // a list with nulls where elements lack it
+		}
+		keys = append(keys, contributed{f.Name, collected(sp, o), stepPointer(sp.at)})
 	}
 	return keys, out.Admits("\x00")
 }
@@ -354,9 +380,13 @@ func (c *compiler) checkFlowOutput(plan *Plan) {
 	available := c.known
 	if c.flow.Returns != nil {
 		available = &known{keys: map[string]origin{}, declared: true}
-		for _, entry := range c.flow.Returns {
-			c.checkSource(end, name, entry.Value, entry.Target, value.Pointer{"returns", entry.Target}.String(), nil, IssueOutputTypeMismatch)
-			available.keys[entry.Target] = c.returned(entry.Value)
+		at := func(target string) place {
+			return place{end, name, value.Pointer{"returns", target}.String()}
+		}
+		c.programs(&plan.returns, at)
+		for i, entry := range c.flow.Returns {
+			c.checkSource(at(entry.Target), &plan.returns, i, nil, IssueOutputTypeMismatch)
+			available.keys[entry.Target] = c.returned(entry.Value, plan.returns.resultOf(i))
 		}
 	}
 	plan.final = available
@@ -378,12 +408,14 @@ func (c *compiler) checkFlowOutput(plan *Plan) {
 }
 
 // returned is what an entry of returns puts into the output.
-func (c *compiler) returned(v flows.MappingValue) origin {
+func (c *compiler) returned(v flows.MappingValue, result *schema.Schema) origin {
 	switch v.Kind {
 	case flows.MapOptional:
-		o := c.returned(*v.Inner)
+		o := c.returned(*v.Inner, result)
 		o.certain = false
 		return o
+	case flows.MapExpr:
+		return origin{result, true}
 	case flows.MapKey, flows.MapPointer:
 		s, _ := c.known.source(v)
 		return origin{s, true} // an absent source fails returns itself

@@ -61,7 +61,7 @@ func (c *compiler) compile() (*Plan, []Diagnostic) {
 	if !c.checkSupported() {
 		return nil, c.found
 	}
-	plan := &Plan{flow: flow, collision: flow.OnContextCollision, returns: mapping{flow.Returns}}
+	plan := &Plan{flow: flow, collision: flow.OnContextCollision, returns: mapping{entries: flow.Returns}}
 	if plan.collision == "" {
 		plan.collision = flows.CollisionWarn
 	}
@@ -197,32 +197,11 @@ func (c *compiler) checkSupported() (ok bool) {
 	}
 	for i := range flow.Steps {
 		s := &flow.Steps[i]
-		for _, unsupported := range []struct {
-			field string
-			used  bool
-		}{
-			{"for_each", s.ForEach != nil}, {"step_type", s.StepType != "" && s.StepType != "tool"},
-		} {
-			if unsupported.used {
-				refuse(i, s.Name(), stepPointer(i, unsupported.field), "this version does not run steps with %s", unsupported.field)
-			}
-		}
-		for _, entry := range s.InputMapping {
-			if hasExpr(entry.Value) {
-				refuse(i, s.Name(), stepPointer(i, "input_mapping", entry.Target), "this version does not run $expr; use a key, a pointer or $const")
-			}
-		}
-	}
-	for _, entry := range flow.Returns {
-		if hasExpr(entry.Value) {
-			refuse(len(flow.Steps), flow.Name, value.Pointer{"returns", entry.Target}.String(), "this version does not run $expr; use a key, a pointer or $const")
+		if s.StepType != "" && s.StepType != "tool" {
+			refuse(i, s.Name(), stepPointer(i, "step_type"), "this version does not run steps with step_type: %s", s.StepType)
 		}
 	}
 	return ok
-}
-
-func hasExpr(v flows.MappingValue) bool {
-	return v.Kind == flows.MapExpr || v.Kind == flows.MapOptional && v.Inner != nil && hasExpr(*v.Inner)
 }
 
 // flowContract compiles a schema of the flow, given inline or by name.
@@ -268,7 +247,7 @@ func (c *compiler) contract(step int, tool, pointer string, raw flows.RawSchema,
 // step compiles one step. What it cannot find stays nil in the plan and is reported.
 func (c *compiler) step(i int) stepPlan {
 	s := &c.flow.Steps[i]
-	sp := stepPlan{at: i, next: -1, step: s, name: s.Name(), mapping: mapping{s.InputMapping}}
+	sp := stepPlan{at: i, next: -1, step: s, name: s.Name(), mapping: mapping{entries: s.InputMapping}}
 	if s.FlowName != "" {
 		c.subflow(&sp, s.FlowName)
 	} else {
@@ -277,6 +256,9 @@ func (c *compiler) step(i int) stepPlan {
 	}
 	if sp.onError, sp.fallbackName = parseOnError(s.OnError); sp.onError == onErrorFallback {
 		sp.fallback = c.tool(i, sp.fallbackName, stepPointer(i, "on_error"))
+	}
+	if s.ForEach != nil {
+		sp.each = newEach(s)
 	}
 	sp.inContract, _ = c.contract(i, sp.name, stepPointer(i, "input_contract"), nil, s.InputContract)
 	sp.outContract, _ = c.contract(i, sp.name, stepPointer(i, "output_contract"), nil, s.OutputContract)

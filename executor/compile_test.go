@@ -96,7 +96,7 @@ func TestWhatHasNoPlan(t *testing.T) {
 	step := func(s flows.Step) *flows.Flow {
 		return &flows.Flow{Type: flows.TypeFlow, Name: "f", Steps: []flows.Step{s}}
 	}
-	expr := flows.MappingValue{Kind: flows.MapExpr, Ref: "1"}
+	expr := flows.MappingValue{Kind: flows.MapExpr, Ref: "1 +"}
 	for _, tc := range []struct {
 		flow    *flows.Flow
 		issue   string
@@ -105,9 +105,9 @@ func TestWhatHasNoPlan(t *testing.T) {
 		{&flows.Flow{Type: flows.TypeDAGFlow, Name: "f", Steps: []flows.Step{{ToolName: "t", StepID: "a"}, {ToolName: "t", StepID: "b", DependsOn: []string{"c"}}}}, executor.IssueTopologyError, "/steps/1/depends_on"},
 		{&flows.Flow{Type: flows.TypeDAGFlow, Name: "f", Steps: []flows.Step{{ToolName: "t", StepID: "a", Branches: []flows.Branch{{TargetStepID: "b", Predicate: "f(x)"}}}, {ToolName: "t", StepID: "b", DependsOn: []string{"a"}}}}, executor.IssuePredicateError, "/steps/0/branches/0/predicate"},
 		{step(flows.Step{FlowName: "other"}), executor.IssueCompositionError, "/steps/0/flow_name"},
-		{step(flows.Step{ToolName: "t", ForEach: &expr}), executor.IssueUnsupported, "/steps/0/for_each"},
-		{step(flows.Step{ToolName: "t", InputMapping: flows.Mapping{{Target: "a/b", Value: flows.MappingValue{Kind: flows.MapOptional, Inner: &expr}}}}), executor.IssueUnsupported, "/steps/0/input_mapping/a~1b"},
-		{&flows.Flow{Name: "f", Returns: flows.Mapping{{Target: "x", Value: expr}}}, executor.IssueUnsupported, "/returns/x"},
+		{step(flows.Step{ToolName: "t", ForEach: &expr, As: "x"}), executor.IssueExpressionError, "/steps/0/for_each"},
+		{step(flows.Step{ToolName: "t", InputMapping: flows.Mapping{{Target: "a/b", Value: flows.MappingValue{Kind: flows.MapOptional, Inner: &expr}}}}), executor.IssueExpressionError, "/steps/0/input_mapping/a~1b"},
+		{&flows.Flow{Name: "f", Returns: flows.Mapping{{Target: "x", Value: expr}}}, executor.IssueExpressionError, "/returns/x"},
 		{&flows.Flow{Name: "f", Steps: make([]flows.Step, executor.DefaultMaxSteps+1)}, executor.IssueTooManySteps, "/steps"},
 		{step(flows.Step{ToolName: "broken"}), executor.IssueInvalidSchema, "/steps/0/tool_name"},
 		{step(flows.Step{ToolName: "t", Guard: "f(x)"}), executor.IssuePredicateError, "/steps/0/guard"},

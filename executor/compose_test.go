@@ -47,7 +47,7 @@ func TestSubflowVersionsAndIdentity(t *testing.T) {
 	b := newBench(t)
 	var calls []string
 	b.opts.Invoker = invokerFunc(func(_ context.Context, tool *flows.Tool, _ map[string]any, c executor.CallInfo) (any, error) {
-		calls = append(calls, fmt.Sprintf("%s %s %d", tool.Name, c.RunID, c.StepIndex))
+		calls = append(calls, fmt.Sprintf("%s %s %s %d", tool.Name, c.RunID, c.Path, c.StepIndex))
 		return map[string]any{"v": tool.Name}, nil
 	})
 	b.tool("old", "", "", nil)
@@ -60,7 +60,7 @@ func TestSubflowVersionsAndIdentity(t *testing.T) {
 	}})
 	require.True(t, r.Success, "%+v", r.ExecutionLog)
 	assert.Equal(t, map[string]any{"a": map[string]any{"v": "new"}, "b": map[string]any{"v": "old", "a": map[string]any{"v": "new"}}}, r.FinalOutput)
-	assert.Equal(t, []string{"new R/0 0", "old R/1 0"}, calls, "ids tell the calls of inner runs apart")
+	assert.Equal(t, []string{"new R 0/0 0", "old R 1/0 0"}, calls, "paths tell the calls of inner runs apart")
 	assert.Equal(t, "in", *r.ExecutionLog[1].FlowName)
 	assert.Equal(t, "in", r.ExecutionLog[1].ToolName)
 	assert.NotEqual(t, r.TraceID, r.ExecutionLog[0].SubResult.TraceID)

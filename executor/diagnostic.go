@@ -38,7 +38,8 @@ const (
 	IssueOutputSchemaGap         = "output_schema_gap"
 	IssueOutputTypeMismatch      = "output_type_mismatch"
 	IssuePredicateError          = "predicate_error"
-	IssueTopologyError           = "topology_error" // field_name is the reason
+	IssueExpressionError         = "expression_error" // field_name is the expression
+	IssueTopologyError           = "topology_error"   // field_name is the reason
 	IssueSiblingCollision        = "sibling_collision"
 	IssueCompositionError        = "composition_error" // field_name is the reason
 	IssueInvalidSchema           = "invalid_schema"

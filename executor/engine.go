@@ -32,6 +32,7 @@ const (
 	DefaultMaxRunTime     = 10 * time.Minute
 	DefaultMaxAbandoned   = 256
 	DefaultMaxParallel    = 8
+	DefaultMaxElements    = 10_000
 )
 
 // Engine runs plans. It is safe for concurrent use; runs share nothing but the Invoker and the counters.
@@ -83,6 +84,7 @@ func (l Limits) withDefaults() Limits {
 	positive(&l.MaxContext, DefaultMaxContext)
 	positive(&l.MaxAbandoned, DefaultMaxAbandoned)
 	positive(&l.MaxParallelSteps, DefaultMaxParallel)
+	positive(&l.MaxElements, DefaultMaxElements)
 	if l.MaxRunTime <= 0 {
 		l.MaxRunTime = DefaultMaxRunTime
 	}

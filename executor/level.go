@@ -14,6 +14,7 @@ type visit struct {
 	sp       *stepPlan
 	rec      *StepRecord
 	values   map[string]any // the context that the step sees
+	tool     *toolPlan      // what it calls; nil: a flow
 	resolved map[string]any // its arguments before validation
 	outputs  map[string]any
 	size     int // of outputs in bytes
@@ -24,6 +25,9 @@ type visit struct {
 	ruledOut bool    // by a branch
 	buffered bool    // events wait until it is the step's turn
 	events   []Event // buffered ones
+	elements []visit // of a for_each step
+	element  int     // from 1: the visit is one element of a for_each step
+	skips    bool    // the failure of an element is one that on_error: skip covers
 }
 
 // emit hands an event to the run's listener when it is the step's turn.

@@ -44,6 +44,8 @@ func (r *run) merge(v *visit) *failure {
 func (v *visit) project() (map[string]any, *failure) {
 	step := v.sp.step
 	switch {
+	case step.OutputAs != "" && v.sp.each != nil:
+		return map[string]any{step.OutputAs: v.outputs[elementsKey]}, nil
 	case step.OutputAs != "":
 		return map[string]any{step.OutputAs: v.outputs}, nil
 	case step.OutputMapping == nil:

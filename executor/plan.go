@@ -120,6 +120,7 @@ type stepPlan struct {
 	sub          *subflow  // nil: the step calls a tool, or an unknown flow
 	callee       *toolPlan // what checks know of the tool or flow; nil: nothing
 	mapping      mapping
+	each         *each // nil: the step runs once
 	guard        *predicate.Predicate
 	onError      onError
 	fallbackName string
@@ -218,38 +219,6 @@ func (c contract) coerce(label, name string, step int, v map[string]any) (map[st
 		return nil, failSchema(label, name, step, notAnObject)
 	}
 	return object, nil
-}
-
-// mapping resolves the arguments of a step, or what a flow returns, from the context.
-type mapping struct{ entries flows.Mapping }
-
-// resolve returns the arguments; without entries that is a copy of the whole context. A source that is missing is
-// CW-E005.
-func (m mapping) resolve(values map[string]any, tool string, step int) (map[string]any, *failure) {
-	out, err := flows.ResolveMapping(m.entries, values, tool, step)
-	if err != nil {
-		return nil, &failure{cw: flows.CWInputMapping, message: err.Error(), raw: err.Error(), class: ClassOther}
-	}
-	return out, nil
-}
-
-// resolvable returns the entries whose sources exist.
-func (m mapping) resolvable(values map[string]any) map[string]any {
-	if len(m.entries) == 0 {
-		out, _ := flows.ResolveMapping(nil, values, "", 0)
-		return out
-	}
-	out := make(map[string]any, len(m.entries))
-	for i := range m.entries {
-		one, err := flows.ResolveMapping(m.entries[i:i+1], values, "", 0)
-		if err != nil {
-			continue
-		}
-		for k, v := range one {
-			out[k] = v
-		}
-	}
-	return out
 }
 
 func parseOnError(text string) (onError, string) {

@@ -37,8 +37,11 @@ type PromptInvoker interface {
 
 // CallInfo identifies the call for idempotency keys, trace context and logs.
 type CallInfo struct {
-	RunID     string
-	TraceID   string // the run's trace id; 32 hex digits where it is a W3C one
+	RunID   string
+	TraceID string // the run's trace id; 32 hex digits where it is a W3C one
+	// Path is the place of the call in the whole run: the step's index, of an element "index:element", in a flow that
+	// a step calls "path of the calling step/index". RunID, Path and Fallback name one effect, over all its attempts.
+	Path      string
 	StepIndex int
 	StepID    string
 	Attempt   int  // 1-based
@@ -201,4 +204,5 @@ type Limits struct {
 	MaxAbandoned   int           // calls that outlived their deadline and still run (256); past it no new ones start
 	// MaxParallelSteps bounds the steps of one DAG level, and the elements of one for_each, that run at a time (8).
 	MaxParallelSteps int
+	MaxElements      int // of one for_each (10,000)
 }

@@ -19,6 +19,7 @@ type run struct {
 	in     RunInput
 	ctx    context.Context
 	runID  string
+	path   string // prefix of the places of calls: "" or "<place of the calling step>/"
 	result *RunResult
 	vars   vars
 	visits []visit

@@ -21,22 +21,22 @@ func (v *visit) prepare() {
 
 func (v *visit) ready() *failure {
 	sp := v.sp
-	if sp.primary == nil && sp.step.FlowName == "" {
+	v.tool = sp.primary
+	if v.tool == nil && sp.step.FlowName == "" {
 		return failMissingTool(sp.name)
 	}
-	resolved, f := sp.mapping.resolve(v.values, sp.name, sp.index)
-	if f != nil {
+	if sp.each != nil {
+		if f := v.readyElements(); f != nil {
+			return f
+		}
+	} else if f := v.resolve(); f != nil {
 		return f
 	}
-	v.resolved, v.rec.Inputs = resolved, resolved
-	if f := sp.inContract.check("step_input_contract", sp.name, sp.index, resolved); f != nil {
-		return f
-	}
-	v.emit(Event{Kind: EventStepStart, StepIndex: sp.index, ToolName: sp.name, Inputs: resolved})
-	if sp.primary == nil {
+	v.emit(Event{Kind: EventStepStart, StepIndex: sp.index, ToolName: sp.name, Inputs: v.resolved})
+	if v.tool == nil {
 		return nil // a flow's own steps pass the gates
 	}
-	skip, f := v.r.safety(sp, sp.primary)
+	skip, f := v.r.safety(sp, v.tool)
 	if skip {
 		v.ended = true
 		v.rec.skip()
@@ -44,8 +44,29 @@ func (v *visit) ready() *failure {
 	return f
 }
 
-// execute runs a prepared step: the call with its retries, rescue by on_error, output contract.
+// resolve takes the step's arguments from the context that it sees.
+func (v *visit) resolve() *failure {
+	sp := v.sp
+	resolved, f := sp.mapping.resolve(v.values, sp.name, sp.index)
+	if f != nil {
+		return f
+	}
+	v.resolved, v.rec.Inputs = resolved, resolved
+	return sp.inContract.check("step_input_contract", sp.name, sp.index, resolved)
+}
+
+// execute runs a prepared step.
 func (v *visit) execute() {
+	if v.sp.each != nil {
+		v.executeElements()
+	} else {
+		v.executeOnce()
+	}
+	v.finished = v.r.e.now()
+}
+
+// executeOnce runs a step or an element of it: the call with its retries, rescue by on_error, output contract.
+func (v *visit) executeOnce() {
 	v.outputs, v.size, v.f = v.attempts()
 	if v.f != nil {
 		v.outputs, v.size, v.f = v.rescue(v.f)
@@ -53,7 +74,6 @@ func (v *visit) execute() {
 	if v.f == nil && !v.rec.Skipped {
 		v.f = v.sp.outContract.check("step_output_contract", v.sp.name, v.sp.index, v.outputs)
 	}
-	v.finished = v.r.e.now()
 }
 
 // skip marks a step that ran nothing or whose failure is skipped: it succeeds with empty outputs and merges
@@ -67,9 +87,9 @@ func (rec *StepRecord) skip() {
 func (v *visit) attempts() (map[string]any, int, *failure) {
 	r, sp, rec := v.r, v.sp, v.rec
 	inputs := v.resolved
-	if sp.primary != nil {
+	if v.tool != nil {
 		var f *failure
-		if inputs, f = sp.primary.accept(sp.index, v.resolved); f != nil {
+		if inputs, f = v.tool.accept(sp.index, v.resolved); f != nil {
 			rec.RetryErrors = []string{f.raw}
 			return nil, 0, f
 		}
@@ -82,7 +102,7 @@ func (v *visit) attempts() (map[string]any, int, *failure) {
 			return outputs, size, nil
 		}
 		// The errors of a flow stand in its result; they are listed here only where it is tried again.
-		if !f.ended && (sp.primary != nil || policy != nil) {
+		if !f.ended && (v.tool != nil || policy != nil) {
 			rec.RetryErrors = append(rec.RetryErrors, f.raw+suppressed)
 		}
 		if f.ended || policy == nil || attempt > policy.MaxRetries || !retryable(policy, f) {
@@ -99,10 +119,10 @@ func (v *visit) attempts() (map[string]any, int, *failure) {
 
 // call is one attempt at what the step calls.
 func (v *visit) call(inputs map[string]any, attempt int) (map[string]any, int, *failure) {
-	if v.sp.primary == nil {
+	if v.tool == nil {
 		return v.callFlow()
 	}
-	return v.attempt(v.sp.primary, inputs, attempt, false)
+	return v.attempt(v.tool, inputs, attempt, false)
 }
 
 // attempt is one call of a tool: a private copy of the inputs goes out, a private copy of the answer comes in, is
@@ -114,7 +134,7 @@ func (v *visit) attempt(tp *toolPlan, inputs map[string]any, attempt int, fallba
 		return nil, 0, failExecution(tp.tool.Name, sp.index, &ToolError{Class: ClassOther, Message: "the input " + err.Error()})
 	}
 	raw, err := r.e.call(r.ctx, tp.tool, tp.timeout, sent, CallInfo{RunID: r.runID, TraceID: r.result.TraceID,
-		StepIndex: sp.index, StepID: sp.step.StepID, Attempt: attempt, Fallback: fallback})
+		Path: v.path(), StepIndex: sp.index, StepID: sp.step.StepID, Attempt: attempt, Fallback: fallback})
 	if err != nil {
 		return nil, 0, r.callFailure(sp, tp, err)
 	}
@@ -158,6 +178,9 @@ func (v *visit) rescue(f *failure) (map[string]any, int, *failure) {
 	sp, rec := v.sp, v.rec
 	switch {
 	case f.ended || sp.onError == onErrorFail:
+		return nil, 0, f
+	case sp.onError == onErrorSkip && v.element > 0:
+		v.skips = true
 		return nil, 0, f
 	case sp.onError == onErrorSkip:
 		rec.skip()

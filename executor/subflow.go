@@ -18,8 +18,9 @@ func (v *visit) callFlow() (map[string]any, int, *failure) {
 		}
 		return nil, 0, failFlow("Sub-flow '%s' was refused: %s", v.sp.name, reason)
 	}
-	inner := r.e.newRun(r.ctx, sub.plan, RunInput{Input: v.resolved, RunID: r.runID + "/" + v.place(), TraceID: r.e.newID(),
+	inner := r.e.newRun(r.ctx, sub.plan, RunInput{Input: v.resolved, RunID: r.runID, TraceID: r.e.newID(),
 		DryRun: r.in.DryRun, DryRunUnsupported: r.in.DryRunUnsupported, OnEvent: v.forward()})
+	inner.path = v.path() + "/"
 	inner.start()
 	result := inner.result
 	v.rec.SubResult, v.rec.Inputs = result, result.InitialInput
@@ -42,8 +43,17 @@ func (v *visit) callFlow() (map[string]any, int, *failure) {
 	return nil, 0, f
 }
 
-// place tells the calls of a run apart in ids of inner runs.
-func (v *visit) place() string { return strconv.Itoa(v.sp.index) }
+// path is the place of a step, or of an element of it, in the whole run: see CallInfo.Path.
+func (v *visit) path() string {
+	p := strconv.Itoa(v.sp.index)
+	if v.element > 0 {
+		p += ":" + strconv.Itoa(v.element-1)
+	}
+	if v.r.path != "" {
+		p = v.r.path + p
+	}
+	return p
+}
 
 // forward hands the events of an inner run on, nil when nobody listens.
 func (v *visit) forward() func(Event) {
@@ -73,20 +83,26 @@ func (r *run) count(rec *StepRecord) {
 }
 
 func countRecords(rec *StepRecord) (executed, finished int) {
-	own := rec.Success && !rec.Skipped
-	if rec.SubResult == nil {
-		executed = 1
-	} else {
+	inner := func(rec *StepRecord) {
+		e, f := countRecords(rec)
+		executed, finished = executed+e, finished+f
+	}
+	switch {
+	case rec.SubResult != nil:
 		for i := range rec.SubResult.ExecutionLog {
-			e, f := countRecords(&rec.SubResult.ExecutionLog[i])
-			executed, finished = executed+e, finished+f
+			inner(&rec.SubResult.ExecutionLog[i])
 		}
 		if !rec.FallbackUsed {
 			return executed, finished
 		}
-		executed++
+	case rec.FlowName != nil && len(rec.Elements) > 0:
+		for i := range rec.Elements {
+			inner(&rec.Elements[i])
+		}
+		return executed, finished
 	}
-	if own {
+	executed++
+	if rec.Success && !rec.Skipped {
 		finished++
 	}
 	return executed, finished

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"pave/executor"
 	"pave/executor/bind/local"
@@ -96,9 +95,7 @@ func (v *Vector) scope() string {
 	var flow struct {
 		Type  string
 		Steps []struct {
-			StepType     string                     `json:"step_type"`
-			ForEach      json.RawMessage            `json:"for_each"`
-			InputMapping map[string]json.RawMessage `json:"input_mapping"`
+			StepType string `json:"step_type"`
 		}
 	}
 	if len(v.Flow) > 0 {
@@ -107,14 +104,6 @@ func (v *Vector) scope() string {
 	for _, s := range flow.Steps {
 		if s.StepType == "capability" {
 			return "capability steps"
-		}
-		if len(s.ForEach) > 0 && string(s.ForEach) != "null" {
-			return "for_each"
-		}
-		for _, m := range s.InputMapping {
-			if strings.Contains(string(m), `"$expr"`) && !strings.Contains(string(m), `"$const"`) {
-				return "expressions"
-			}
 		}
 	}
 	for _, o := range [][2]string{{"step_cache", "step cache"}, {"approval", "approvals"}, {"decision", "decisions"}, {"guardrail", "guardrails"}} {

@@ -89,7 +89,7 @@ func events(run *Run, calls []call) []ingest.Event {
 	}
 	out := make([]ingest.Event, len(calls))
 	for i, c := range calls {
-		tc := &ingest.ToolCall{Tool: c.tool, CallID: fmt.Sprintf("%d.%d", c.info.StepIndex, c.info.Attempt), Args: c.args, Result: c.result,
+		tc := &ingest.ToolCall{Tool: c.tool, CallID: fmt.Sprintf("%s.%d", c.info.Path, c.info.Attempt), Args: c.args, Result: c.result,
 			Status: ingest.StatusOK}
 		if c.info.Fallback {
 			tc.CallID += ".fallback"

@@ -72,9 +72,13 @@ func (c *Invoker) request(ctx context.Context, tool *flows.Tool, b *binding, inp
 	return req, secrets, nil
 }
 
-// idempotencyKey is the same for every attempt of one step of one run.
+// idempotencyKey is the same for every attempt of one call of one run.
 func idempotencyKey(call executor.CallInfo) string {
-	key := call.RunID + "-" + strconv.Itoa(call.StepIndex)
+	place := call.Path
+	if place == "" {
+		place = strconv.Itoa(call.StepIndex)
+	}
+	key := call.RunID + "-" + place
 	if call.Fallback {
 		key += "-fallback"
 	}
