@@ -134,5 +134,5 @@ func (h *handlers) GetRunLesson(ctx context.Context, r gen.GetRunLessonRequestOb
 		return nil, err
 	}
 	out, err := json.Marshal(lesson)
-	return gen.GetRunLesson200JSONResponse(out), err
+	return rawJSON(out), err
 }

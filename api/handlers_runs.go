@@ -72,17 +72,13 @@ func runOf(run runs.Run) (gen.Run, error) {
 	if err != nil {
 		return out, fmt.Errorf("encode run %s: %w", run.ID, err)
 	}
-	out.Record, out.Output = record, value.Encode(outputOf(run.Result))
+	out.Record = record
+	if run.Result.FinalOutput != nil {
+		out.Output = value.Encode(run.Result.FinalOutput)
+	}
 	out.Steps = len(run.Result.ExecutionLog)
 	describe(&out, run.Result)
 	return out, nil
-}
-
-func outputOf(result *executor.RunResult) any {
-	if result.FinalOutput == nil {
-		return nil
-	}
-	return result.FinalOutput
 }
 
 // describe counts finished steps and lifts the reason of a run that did not succeed to the top.
