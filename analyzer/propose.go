@@ -2,13 +2,14 @@ package analyzer
 
 import (
 	"bytes"
-	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
-	"slices"
 	"strings"
 
 	"pave/flows"
+	"pave/flows/value"
 	"pave/ingest"
 	"pave/observer"
 )
@@ -131,31 +132,16 @@ func minedCandidates(mined *observer.Result, tools *lookup, facts []exampleFacts
 			continue
 		}
 		c := candidate(SourceMiner, p.Tools, d, describeMined(p.Tools))
+		if p.Partial {
+			c.PatternKey += "#" + mappingHash(p)
+		}
 		c.Evidence = Evidence{Window: window, Pattern: p}
-		c.Savings, c.Score = saved, worth(p, saved)
+		c.Savings, c.Score, c.Rank = saved, p.Score, len(out)
 		c.Flow.Evidence = minedEvidence(p, window)
 		setEstimates(c.Flow.Governance, saved, len(p.Tools))
 		out = append(out, c)
 	}
-	slices.SortStableFunc(out, func(a, b Candidate) int { return cmp.Compare(b.Score, a.Score) })
-	for i := range out {
-		out[i].Rank = i
-	}
 	return out
-}
-
-// worth is what the flow would save in the window: occurrences x share explained x Wilson bound of success x model
-// calls saved by one run.
-func worth(p *observer.Pattern, s Savings) float64 {
-	calls := p.TurnsSaved
-	if s.LLMCallsPerRun.Known > 0 {
-		calls = s.LLMCallsPerRun.Mean
-	}
-	share := 1.0
-	if p.DataFlow.Sampled > 0 {
-		share = float64(p.DataFlow.Explained) / float64(p.DataFlow.Sampled)
-	}
-	return float64(p.Occurrences) * share * p.SuccessLower * calls
 }
 
 func coldCandidates(mined *observer.Result, tools *lookup, window Window, opts Options) []Candidate {
@@ -206,6 +192,17 @@ func nameCandidates(all []Candidate) {
 		all[i].Flow.Name = name
 		all[i].Digest = flows.Digest(all[i].Flow)
 	}
+}
+
+// mappingHash tells apart the flows of one sequence of tools by where their arguments come from.
+func mappingHash(p *observer.Pattern) string {
+	h := sha256.New()
+	for k, step := range p.DataFlow.Steps {
+		for _, a := range step.Args {
+			fmt.Fprintf(h, "%d %s %s %d %s %s\n", k, a.Arg, a.Kind, a.Step, a.Pointer, value.Canonical(a.Value))
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil)[:4])
 }
 
 func describeMined(tools []string) string {

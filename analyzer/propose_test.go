@@ -76,7 +76,7 @@ func (m memory) Sessions(_ context.Context, ids []string, fn func(*ingest.Sessio
 // pair is a pattern of two tools whose second argument is copied from the first result.
 func pair(first, second string) observer.Pattern {
 	return observer.Pattern{
-		Tools: []string{first, second}, Occurrences: 40, Sessions: 30, SuccessLower: 0.9, Success: 1, TurnsSaved: 1,
+		Tools: []string{first, second}, Occurrences: 40, Sessions: 30, SuccessLower: 0.9, Success: 1, TurnsSaved: 1, Score: 36,
 		DataFlow: &observer.DataFlow{Sampled: 40, Explained: 38,
 			Steps: []observer.StepFlow{
 				{Args: []observer.ArgFlow{{Arg: "email", Presence: 1, Kind: observer.SourceInput, Input: "email"}}},
@@ -113,7 +113,7 @@ func TestMinedFlow(t *testing.T) {
 	assert.Equal(t, "miner/linear/find_user_id_by_email>get_user_details", c.PatternKey)
 	assert.Empty(t, c.Unbound)
 	assert.Equal(t, flows.EffectRead, c.SafetyLevel)
-	assert.InDelta(t, 40*0.95*0.9*1, c.Score, 1e-9)
+	assert.Equal(t, 36.0, c.Score, "the observer's")
 	assert.InDelta(t, 20, c.Savings.PerWeek, 1e-9, "40 occurrences in two weeks")
 	text, err := flows.EncodeFlow(c.Flow, flows.FormatYAML)
 	require.NoError(t, err)
@@ -333,16 +333,43 @@ func TestResultsThatAreNoObjects(t *testing.T) {
 	}
 }
 
-func TestRankIsByWorth(t *testing.T) {
+func TestRankIsTheObservers(t *testing.T) {
 	often, seldom := pair("find_user_id_by_email", "get_user_details"), pair("find_user_id_by_email", "get_other")
-	seldom.Occurrences = 10
-	mined := &observer.Result{Patterns: []observer.Pattern{seldom, often, {Tools: []string{"a", "b"}}}}
+	mined := &observer.Result{Patterns: []observer.Pattern{often, {Tools: []string{"a", "b"}}, seldom}}
 	candidates, err := Propose(context.Background(), mined, NewCatalogue([]*flows.Tool{findUser, getUser}, nil), nil, Options{MaxChains: -1})
 	require.NoError(t, err)
 	require.Len(t, candidates, 2)
 	assert.Equal(t, "get_user_details", candidates[0].Flow.Steps[1].ToolName)
 	assert.Equal(t, []int{0, 1}, []int{candidates[0].Rank, candidates[1].Rank})
 	assert.NotEqual(t, candidates[0].Flow.Name, candidates[1].Flow.Name)
+}
+
+// Several flows for the same tools are different things, each known again by what it maps.
+func TestVariantsHaveKeysOfTheirOwn(t *testing.T) {
+	whole, part, other := pair("find_user_id_by_email", "get_user_details"), pair("find_user_id_by_email", "get_user_details"), pair("find_user_id_by_email", "get_user_details")
+	part.Partial, other.Partial = true, true
+	other.DataFlow.Steps[1].Args = []observer.ArgFlow{{Arg: "user_id", Presence: 1, Kind: observer.SourceInput, Input: "user_id"}}
+	other.DataFlow.Inputs = append(other.DataFlow.Inputs, observer.Input{Name: "user_id", Step: 1, Arg: "user_id", Origin: "user text", Required: true})
+	keys := func(patterns ...*observer.Pattern) (out []string) {
+		mined := &observer.Result{}
+		for _, p := range patterns {
+			mined.Patterns = append(mined.Patterns, *p)
+		}
+		candidates, err := Propose(context.Background(), mined, NewCatalogue([]*flows.Tool{findUser, getUser}, nil), nil, Options{MaxChains: -1})
+		require.NoError(t, err)
+		names := map[string]bool{}
+		for i := range candidates {
+			out = append(out, candidates[i].PatternKey)
+			names[candidates[i].Flow.Name] = true
+		}
+		require.Len(t, names, len(candidates))
+		return out
+	}
+	first := keys(&whole, &part, &other)
+	assert.Equal(t, "miner/linear/find_user_id_by_email>get_user_details", first[0])
+	assert.Regexp(t, `^miner/linear/find_user_id_by_email>get_user_details#[0-9a-f]{8}$`, first[1])
+	assert.NotEqual(t, first[1], first[2])
+	assert.Equal(t, first[1:], keys(&part, &other), "whatever else is found")
 }
 
 func TestSessionErrorsEndThePass(t *testing.T) {

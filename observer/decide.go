@@ -46,68 +46,36 @@ func (m *inference) decide(s sample, records []record) evidence {
 	if len(records) == 0 {
 		return evidence{}
 	}
-	e := evidence{flow: &DataFlow{Sampled: len(records), Steps: make([]StepFlow, len(s.tools))}}
+	e := evidence{windows: make([]window, len(records))}
 	for i := range records {
+		e.windows[i] = records[i].window
 		e.turns += float64(m.log.turnsSaved(records[i].window, len(s.tools)))
 	}
 	e.turns /= float64(len(records))
 	d := decision{inference: m, tools: s.tools, records: records}
-	var checks []check
 	for k := range s.tools {
 		best := 0.0
 		for _, arg := range collect(records, k) {
 			x := d.explain(arg)
 			best = max(best, x.bestCopy)
-			if x.holds != nil {
-				checks = append(checks, check{arg, x.holds})
-			}
-			if x.flow.Kind == SourceChoice && e.blocker == nil {
-				e.cut, e.blocker = k, &x.flow
+			if x.choice() && e.blocker == nil {
+				flow := d.render(&x, option{kind: SourceChoice})
+				e.cut, e.blocker = k, &flow
 				e.clear = max(x.bestCopy, x.bestConst) < clearMiss && unknownShare(arg, len(records)) > 1-clearMiss
 			}
-			e.flow.Steps[k].Args = append(e.flow.Steps[k].Args, x.flow)
+			d.arguments = append(d.arguments, x)
 		}
 		e.unlinked = e.unlinked || k > 0 && best < clearMiss
 	}
-	e.flow.Inputs = d.inputs(e.flow)
-	e.flow.Explained = explained(checks, len(records))
+	e.variants = d.variants(e.blocker != nil)
 	return e
 }
 
-// check is a mapped argument and the test whether its source held in an occurrence.
-type check struct {
-	argument argument
-	holds    func(*argRecord) bool
-}
-
-// explained counts the records in which all mapped arguments held at once; one that always occurs must be there.
-func explained(checks []check, records int) int {
-	failed := make([]bool, records)
-	for _, c := range checks {
-		seen := make([]bool, records)
-		for _, p := range c.argument.in {
-			seen[p.record] = true
-			if !c.holds(p.arg) {
-				failed[p.record] = true
-			}
-		}
-		if always(len(c.argument.in), records) {
-			for r, ok := range seen {
-				failed[r] = failed[r] || !ok
-			}
-		}
-	}
-	n := 0
-	for _, f := range failed {
-		if !f {
-			n++
-		}
-	}
-	return n
-}
-
 // always reports whether an argument seen in n of all occurrences counts as required.
-func always(n, all int) bool { return float64(n) >= 0.98*float64(all) }
+func always(n, all int) bool { return float64(n) >= mostly*float64(all) }
+
+// mostly is the presence from which on an argument counts as always given.
+const mostly = 0.98
 
 // collect gathers the arguments of step k by name.
 func collect(records []record, k int) []argument {
@@ -132,59 +100,95 @@ func collect(records []record, k int) []argument {
 // decision is the work on one pattern.
 type decision struct {
 	*inference
-	tools   []string
-	records []record
+	tools     []string
+	records   []record
+	arguments []explanation // by step and name
 }
 
 // explanation is what is known of one argument.
 type explanation struct {
-	flow  ArgFlow
-	holds func(*argRecord) bool // whether the source held in an occurrence; nil when the argument is not mapped
+	argument
+	distinct  int
+	ambiguous bool        // one value only, which a copy and a constant explain alike
+	copies    []candidate // accepted, best first
+	part      []candidate // seen in some occurrences, most votes first
+	known     knowledge
+	options   []option // the trusted source first, where there is one
+	sure      bool     // there is one
 	// bestCopy and bestConst are the rates of the most successful source and of the most frequent value.
 	bestCopy, bestConst float64
 }
 
+// choice reports whether the model chooses the value: nothing explains it and callers do not know it.
+func (x *explanation) choice() bool { return !x.sure && !x.known.knowable }
+
+// first is the option that explains the argument over all occurrences: the trusted source, else an input, or leaving
+// it out where that is right more often.
+func (x *explanation) first() option {
+	var best *option
+	for i := range x.options {
+		o := &x.options[i]
+		if o.kind == SourceInput && !x.known.knowable {
+			continue
+		}
+		if best == nil || o.held.count() > best.held.count() && !(x.sure && o.kind == SourceInput) {
+			best = o
+		}
+	}
+	if x.choice() || best == nil {
+		return option{kind: SourceChoice, held: newBitset(0)}
+	}
+	return *best
+}
+
 // explain finds the source of one argument. A source in doubt gives way to an input where callers know the value: a
 // flow that is asked for one value more is worth more than one that is sometimes wrong.
-func (d *decision) explain(a argument) (x explanation) {
-	x.flow = ArgFlow{Arg: a.name, Presence: float64(len(a.in)) / float64(len(d.records))}
-	x.flow.Evidence = Evidence{Present: len(a.in), Distinct: distinct(a)}
-	copies := d.copies(a, &x)
+func (d *decision) explain(a argument) explanation {
+	x := explanation{argument: a, distinct: distinct(a)}
+	x.copies = d.copies(a, &x)
 	constant, constHeld := d.constant(a, &x)
-	best, ok := d.best(a, copies)
-	if x.flow.Evidence.Distinct == 1 && constHeld > 0 {
-		best, ok = d.named(a, copies, constant)
-		x.flow.Evidence.Ambiguous = ok || len(copies) > 0 && !uninformative(constant)
+	best, ok := d.best(a, x.copies)
+	if x.distinct == 1 && constHeld > 0 {
+		best, ok = d.named(a, x.copies, constant)
+		x.ambiguous = ok || len(x.copies) > 0 && !uninformative(constant)
 	}
-	known := d.knowledge(a)
+	x.known = d.knowledge(a)
 	switch {
-	case ok && best.held >= constHeld && d.trusted(a, best, x.flow.Evidence.Distinct, known):
-		x.holds = d.setCopy(&x.flow, a, best, copies)
-	case constHeld > 0 && d.trustedConst(a, constHeld, known):
-		x.holds = d.setConst(&x.flow, a, constant, copies)
-	case known.knowable:
-		d.setInput(&x.flow, a, known)
-	default:
-		d.setChoice(&x.flow, a, known)
+	case ok && best.held >= constHeld && d.trusted(a, best, x.distinct, x.known) && d.validated(a, true, x.known):
+		x.sure = true
+		x.options = append(x.options, d.copyOption(a, best))
+	case constHeld > 0 && d.trustedConst(a, constHeld, x.known) && d.validated(a, false, x.known):
+		x.sure = true
+		x.options = append(x.options, d.constOption(a, constant))
 	}
+	x.options = append(x.options, d.others(&x)...)
 	return x
 }
 
 // trusted reports whether an accepted copy is exact enough to stand. Where callers know the value, a copy between
 // different names that rests on few different values counts as a habit of those few cases, such as a way back whose
-// origin is the destination of the way there. One element of a longer list is what a model chooses, so that rule of
-// place needs many different values, too.
+// origin is the destination of the way there. So does a repeated tool, which is asked for something else. One element of
+// a longer list is what a model chooses, so that rule of place needs many different values, too.
 func (d *decision) trusted(a argument, c candidate, distinct int, known knowledge) bool {
 	_, _, last := d.paths.shape(c.source.path)
 	few := distinct < smallSample
 	switch {
+	case c.source.arg != "" && d.tools[c.source.step] == d.tools[a.step] && distinct < minRepeated:
+		return false
 	case d.picksElement(a, c.source):
 		return !few && d.rightIn(d.options.MinSure, c.held, len(a.in))
 	case known.knowable:
-		return d.rightIn(d.options.MinSure, c.held, len(a.in)) && (!few || sameName(last+c.source.arg, a.name))
+		return d.rightIn(d.options.MinSure, c.held, len(a.in)) && distinct >= minDistinct && (!few || sameName(last+c.source.arg, a.name))
 	}
 	return d.rightIn(d.options.MinExact, c.held, len(a.in))
 }
+
+// The least number of different values that show a copy to be no coincidence of one case, and the same between calls of
+// one tool.
+const (
+	minDistinct = 3
+	minRepeated = 8
+)
 
 // trustedConst is trusted for constants: a few equal values that callers know prove no constant.
 func (d *decision) trustedConst(a argument, held int, known knowledge) bool {
@@ -192,6 +196,11 @@ func (d *decision) trustedConst(a argument, held int, known knowledge) bool {
 		return d.rightIn(d.options.MinExact, held, len(a.in))
 	}
 	return d.rightIn(d.options.MinSure, held, len(a.in)) && (known.trivial || len(a.in) >= smallSample)
+}
+
+// validated reports whether mappings of the argument hold on sessions that they were not found in.
+func (d *decision) validated(a argument, copies bool, k knowledge) bool {
+	return a.step == 0 || !k.knowable || d.crossValidated(a, copies) >= d.options.Exactness
 }
 
 func (d *decision) rightIn(share float64, held, n int) bool { return float64(held) >= share*float64(n) }
@@ -234,6 +243,9 @@ func (d *decision) copies(a argument, x *explanation) []candidate {
 	var out []candidate
 	for s, held := range votes {
 		x.bestCopy = max(x.bestCopy, float64(held)/float64(len(a.in)))
+		if held >= minVotes {
+			x.part = append(x.part, candidate{source: s, held: held})
+		}
 		if d.options.accepted(held, len(a.in)) {
 			out = append(out, candidate{source: s, held: held})
 		}
@@ -242,8 +254,12 @@ func (d *decision) copies(a argument, x *explanation) []candidate {
 		out[i].chance = d.chance(a, out[i].source)
 	}
 	slices.SortFunc(out, func(x, y candidate) int { return d.prefer(a, x, y) })
+	slices.SortFunc(x.part, func(x, y candidate) int { return d.prefer(a, x, y) })
 	return out
 }
+
+// minVotes is the least number of occurrences that a source must explain to be considered for a part of them.
+const minVotes = 3
 
 // prefer orders candidates best first: votes, then outputs before arguments, then agreeing names, fewer array
 // indexes, shorter pointers, the nearest step, and at last the pointer itself.
@@ -329,14 +345,10 @@ func (d *decision) best(a argument, copies []candidate) (candidate, bool) {
 // constant returns the most frequent value and how often it was seen, 0 when it cannot be a constant of the flow: too
 // rare, of too few sessions, or personal.
 func (d *decision) constant(a argument, x *explanation) (v any, held int) {
-	counts := map[uint64]int{}
-	var top uint64
+	top := mostFrequent(a)
 	for _, p := range a.in {
-		counts[p.arg.hash]++
-	}
-	for _, p := range a.in { // in record order, so that ties go to the value seen first
-		if counts[p.arg.hash] > held {
-			top, held = p.arg.hash, counts[p.arg.hash]
+		if p.arg.hash == top {
+			held++
 		}
 	}
 	x.bestConst = float64(held) / float64(len(a.in))
@@ -368,21 +380,21 @@ func (d *decision) named(a argument, copies []candidate, constant any) (candidat
 	return candidate{}, false
 }
 
-func (d *decision) setCopy(flow *ArgFlow, a argument, c candidate, copies []candidate) func(*argRecord) bool {
+func (d *decision) setCopy(flow *ArgFlow, x *explanation, o option) {
+	c := o.copy
 	flow.Kind, flow.Step, flow.Pointer = SourceOutput, c.source.step, d.paths.pointer(c.source.path, false)
 	if c.source.arg != "" {
 		flow.Kind, flow.Pointer = SourceArg, c.source.arg
 	}
 	flow.Evidence.Held, flow.Evidence.Chance = c.held, c.chance
-	if flow.Evidence.Ambiguous {
+	if x.ambiguous {
+		flow.Evidence.Ambiguous = true
 		flow.Evidence.Note = "Only one value was ever seen, so a constant would explain it as well; the names agree."
-	} else if rival, ok := d.rival(a, c, copies); ok {
+	} else if rival, ok := d.rival(x.argument, c, x.copies); ok {
 		flow.Evidence.Ambiguous = true
 		flow.Evidence.Note = d.describe(rival.source) + " had the same value every time."
 	}
-	holds := func(r *argRecord) bool { return slices.Contains(r.sources, c.source) }
-	d.cite(&flow.Evidence, a, holds)
-	return holds
+	d.cite(&flow.Evidence, x.argument, func(r *argRecord) bool { return slices.Contains(r.sources, c.source) })
 }
 
 // rival finds another output that explains as much under another name: the data cannot tell the two apart.
@@ -397,19 +409,19 @@ func (d *decision) rival(a argument, chosen candidate, copies []candidate) (cand
 	return candidate{}, false
 }
 
-func (d *decision) setConst(flow *ArgFlow, a argument, constant any, copies []candidate) func(*argRecord) bool {
+func (d *decision) setConst(flow *ArgFlow, x *explanation, constant any) {
 	holds := func(r *argRecord) bool { return value.Equal(r.value, constant) }
 	flow.Kind, flow.Value = SourceConst, constant
-	for _, p := range a.in {
+	for _, p := range x.in {
 		if holds(p.arg) {
 			flow.Evidence.Held++
 		}
 	}
-	if flow.Evidence.Ambiguous {
-		flow.Evidence.Note = fmt.Sprintf("Only one value was ever seen; %s had it too.", d.describe(copies[0].source))
+	if x.ambiguous {
+		flow.Evidence.Ambiguous = true
+		flow.Evidence.Note = fmt.Sprintf("Only one value was ever seen; %s had it too.", d.describe(x.copies[0].source))
 	}
-	d.cite(&flow.Evidence, a, holds)
-	return holds
+	d.cite(&flow.Evidence, x.argument, holds)
 }
 
 // cite names sessions that support and that contradict.

@@ -25,8 +25,9 @@ type sample struct {
 
 // evidence is what the examined occurrences of one pattern say.
 type evidence struct {
-	flow  *DataFlow // nil when no occurrence had values
-	turns float64   // mean turns saved
+	windows  []window  // occurrences with values
+	variants []variant // flows, the one for all occurrences first unless the model chooses an argument
+	turns    float64   // mean turns saved
 	// cut is the first step with an argument that the model chooses, 0 when there is none.
 	cut     int
 	blocker *ArgFlow

@@ -42,7 +42,8 @@ func unknownShare(a argument, records int) float64 {
 	return float64(unknown) / float64(records)
 }
 
-func (d *decision) setInput(flow *ArgFlow, a argument, k knowledge) {
+func (d *decision) setInput(flow *ArgFlow, x *explanation) {
+	a, k := x.argument, x.known
 	flow.Kind = SourceInput
 	known := func(r *argRecord) bool { return r.origin.known() }
 	for _, n := range k.classes[:originNowhere] {
@@ -55,7 +56,8 @@ func (d *decision) setInput(flow *ArgFlow, a argument, k knowledge) {
 }
 
 // setChoice says what the model chose from.
-func (d *decision) setChoice(flow *ArgFlow, a argument, k knowledge) {
+func (d *decision) setChoice(flow *ArgFlow, x *explanation) {
+	a, k := x.argument, x.known
 	flow.Kind = SourceChoice
 	d.cite(&flow.Evidence, a, func(r *argRecord) bool { return !r.origin.known() })
 	unknown := k.classes[originInner] + k.classes[originNowhere]
@@ -86,18 +88,28 @@ func (d *decision) inputs(flow *DataFlow) []Input {
 	var out []Input
 	taken := map[string]bool{}
 	for k := range flow.Steps {
-		arguments := collect(d.records, k)
 		for i := range flow.Steps[k].Args {
 			arg := &flow.Steps[k].Args[i]
 			if arg.Kind != SourceInput {
 				continue
 			}
+			a := d.argument(k, arg.Arg)
 			arg.Input = freeName(taken, arg.Arg)
-			out = append(out, Input{Name: arg.Input, Step: k, Arg: arg.Arg, Origin: mainOrigin(arguments[i]),
-				Examples: examples(arguments[i]), Required: always(len(arguments[i].in), len(d.records))})
+			out = append(out, Input{Name: arg.Input, Step: k, Arg: arg.Arg, Origin: mainOrigin(a), Examples: examples(a),
+				Required: arg.Presence >= mostly})
 		}
 	}
 	return out
+}
+
+// argument finds an argument of a step.
+func (d *decision) argument(k int, name string) argument {
+	for i := range d.arguments {
+		if x := &d.arguments[i]; x.step == k && x.name == name {
+			return x.argument
+		}
+	}
+	return argument{}
 }
 
 func freeName(taken map[string]bool, name string) string {

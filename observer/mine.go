@@ -60,15 +60,20 @@ type miner struct {
 type piece struct {
 	path    int
 	cutFrom []string
+	rest    bool // looked at for what better paths leave over
 }
 
-// proof is a path with its data flow.
+// proof is a flow for a path.
 type proof struct {
-	path     int
-	cutFrom  []string
-	evidence evidence
-	census   census
-	score    float64
+	path    int
+	cutFrom []string
+	flow    *DataFlow
+	partial bool
+	turns   float64  // mean turns saved
+	windows []window // examined
+	fit     bitset   // of these, where the flow fits
+	census  census
+	score   float64
 }
 
 func newMiner(o Options, log *calls, table *gramTable) *miner {
@@ -103,10 +108,11 @@ func (m *miner) run(ctx context.Context, src Source) error {
 	next := func() []piece { return m.nextBatch(batchPatterns) }
 	weak := func() []piece { return m.weak(2 * batchPatterns) }
 	unserved := func() []piece { return m.unserved(batchPatterns) }
+	rest := func() []piece { return m.rest(batchPatterns) }
 	for _, stage := range []struct {
 		batch func() []piece
 		once  bool
-	}{{next, false}, {weak, true}, {next, false}, {unserved, true}, {next, false}} {
+	}{{next, false}, {weak, true}, {next, false}, {unserved, true}, {next, false}, {rest, false}} {
 		for {
 			batch := stage.batch()
 			if len(batch) == 0 {
@@ -143,6 +149,21 @@ func (m *miner) unserved(limit int) []piece {
 	})
 }
 
+// rest are the other frequent paths: what better ones leave over may be worth a flow.
+func (m *miner) rest(limit int) []piece {
+	var order []int
+	for i := range m.all {
+		if !m.tried[i] {
+			order = append(order, i)
+		}
+	}
+	batch := m.best(order, limit)
+	for n := range batch {
+		batch[n].rest = true
+	}
+	return batch
+}
+
 // take picks the closed paths that were not tried and are not blocked at their start, those that would save most
 // first, and marks them as tried.
 func (m *miner) take(limit int, wanted func(i int) bool) []piece {
@@ -152,6 +173,11 @@ func (m *miner) take(limit int, wanted func(i int) bool) []piece {
 			order = append(order, i)
 		}
 	}
+	return m.best(order, limit)
+}
+
+// best takes the paths that would save most and marks them as tried.
+func (m *miner) best(order []int, limit int) []piece {
 	slices.SortFunc(order, func(a, b int) int {
 		x, y := &m.all[a], &m.all[b]
 		return cmp.Or(cmp.Compare(y.occ*(y.level-1), x.occ*(x.level-1)), slices.Compare(x.tokens, y.tokens))
@@ -245,7 +271,7 @@ func (m *miner) examine(ctx context.Context, src Source, batch []piece) error {
 		evidences[i] = more[n]
 	}
 	for i, p := range batch {
-		m.judge(proof{path: p.path, cutFrom: p.cutFrom, evidence: evidences[i], census: censuses[i]})
+		m.judge(p, evidences[i], censuses[i])
 	}
 	m.options.Progress(Progress{Stage: "data flow", Done: len(m.tried), Total: min(m.options.MaxEvaluated, max(len(m.tried), len(m.ranked)))})
 	return nil
@@ -256,31 +282,36 @@ const probeOccurrences = 24
 
 // settled reports whether a first look decides, so that more occurrences would not change the verdict.
 func (m *miner) settled(p piece, e evidence) bool {
-	return e.flow == nil || e.blocker != nil && e.clear || !m.stands(p.path) && e.unlinked
+	return len(e.windows) == 0 || e.blocker != nil && e.clear || !m.stands(p.path) && e.unlinked
 }
 
-// judge sorts an examined path: proved, or blocked and cut.
-func (m *miner) judge(p proof) {
+// judge sorts an examined path: proved, or blocked and cut. A path that is blocked as a whole may still give flows for
+// a part of its occurrences.
+func (m *miner) judge(p piece, e evidence, c census) {
 	path := &m.all[p.path]
 	tools := m.names(path.tokens)
 	last := path.level - 1
-	switch e := p.evidence; {
-	case 2*p.census.failures > path.occ:
-		m.block(p.path, "errors", last, fmt.Sprintf("%s fails in %d of %d occurrences; a flow would fail as often.",
-			tools[last], p.census.failures, path.occ))
-	case e.flow == nil:
-		m.block(p.path, "no_values", -1,
+	switch {
+	case 2*c.failures > path.occ:
+		m.block(p, "errors", last, fmt.Sprintf("%s fails in %d of %d occurrences; a flow would fail as often.",
+			tools[last], c.failures, path.occ))
+		return
+	case len(e.windows) == 0:
+		m.block(p, "no_values", -1,
 			"The arguments of these calls were not recorded; record arguments and results to prove where they come from.")
+		return
 	case e.blocker != nil:
-		m.blockChoice(p.path, tools, e)
+		m.blockChoice(p, tools, e)
 	case e.turns == 0:
-		m.block(p.path, "no_saving", -1, "The model asks for all of these calls at once, so a flow saves no model call.")
-	case !m.stands(p.path) && !linked(e.flow):
+		m.block(p, "no_saving", -1, "The model asks for all of these calls at once, so a flow saves no model call.")
+		return
+	case !m.stands(p.path) && !linked(e.variants[0].flow):
 		reason, step, detail := m.insignificant(path)
-		m.block(p.path, reason, step, detail)
-	default:
-		p.score = m.score(p)
-		m.proved = append(m.proved, p)
+		m.block(p, reason, step, detail)
+	}
+	for _, v := range e.variants {
+		m.proved = append(m.proved, proof{path: p.path, cutFrom: p.cutFrom, flow: v.flow, partial: v.partial, turns: e.turns, windows: e.windows,
+			fit: v.fit, census: c})
 	}
 }
 
@@ -297,8 +328,12 @@ func linked(flow *DataFlow) bool {
 	})
 }
 
-func (m *miner) block(i int, reason string, step int, detail string) *Blocked {
-	p := &m.all[i]
+// block reports a path; one that was looked at for what the others leave over is not news.
+func (m *miner) block(from piece, reason string, step int, detail string) *Blocked {
+	p := &m.all[from.path]
+	if from.rest {
+		return &Blocked{}
+	}
 	m.blocked = append(m.blocked, Blocked{Tools: m.names(p.tokens), Occurrences: p.occ, Sessions: p.sessions,
 		Reason: reason, Step: step, Detail: detail})
 	return &m.blocked[len(m.blocked)-1]
@@ -306,45 +341,24 @@ func (m *miner) block(i int, reason string, step int, detail string) *Blocked {
 
 // blockChoice reports the path and gives back its parts: the path up to the choice, to see whether it is in the way
 // there too; what comes before it; and what starts with it, where the choice is an argument of the first step.
-func (m *miner) blockChoice(i int, tools []string, e evidence) {
-	p := &m.all[i]
-	b := m.block(i, "choice", e.cut, fmt.Sprintf(
+func (m *miner) blockChoice(from piece, tools []string, e evidence) {
+	p := &m.all[from.path]
+	b := m.block(from, "choice", e.cut, fmt.Sprintf(
 		"%s of step %d (%s): %s. A rule for this choice, or a value that is known before the first step, would unblock it.",
 		e.blocker.Arg, e.cut+1, tools[e.cut], e.blocker.Evidence.Note))
 	b.Arg = e.blocker.Arg
+	if from.rest {
+		return
+	}
 	if e.cut+1 == p.level {
 		m.stops = append(m.stops, p.tokens)
 	} else {
-		m.pieces = append(m.pieces, piece{m.index(e.cut+1, m.table.prefix(p.level, p.id, e.cut+1)), nil})
+		m.pieces = append(m.pieces, piece{path: m.index(e.cut+1, m.table.prefix(p.level, p.id, e.cut+1))})
 	}
 	if e.cut >= 2 {
-		m.pieces = append(m.pieces, piece{m.index(e.cut, m.table.prefix(p.level, p.id, e.cut)), tools})
+		m.pieces = append(m.pieces, piece{path: m.index(e.cut, m.table.prefix(p.level, p.id, e.cut)), cutFrom: tools})
 	}
 	if rest := p.level - e.cut; rest >= 2 {
-		m.pieces = append(m.pieces, piece{m.index(rest, m.table.suffix(p.level, p.id, rest)), tools})
+		m.pieces = append(m.pieces, piece{path: m.index(rest, m.table.suffix(p.level, p.id, rest)), cutFrom: tools})
 	}
-}
-
-// score is what a flow would save over the sessions read, in model calls: occurrences x turns saved x share of the
-// occurrences explained x lower bound of success. Where the values do not link the steps, only occurrences beyond
-// chance count. Inputs of later steps are work that stays with the caller and count against it.
-func (m *miner) score(p proof) float64 {
-	flow := p.evidence.flow
-	mapped, late := 0, 0
-	for _, step := range flow.Steps[1:] {
-		for _, a := range step.Args {
-			if a.Kind == SourceInput {
-				late++
-			} else {
-				mapped++
-			}
-		}
-	}
-	path := &m.all[p.path]
-	occurrences := path.excess
-	if linked(flow) {
-		occurrences = float64(path.occ)
-	}
-	return occurrences * p.evidence.turns * float64(flow.Explained) / float64(flow.Sampled) *
-		wilsonLower(path.occ-p.census.failures, path.occ) * float64(1+mapped) / float64(1+mapped+late)
 }

@@ -102,13 +102,17 @@ func TestUnservedPathIsExplained(t *testing.T) {
 	require.Equal(t, 90, b.Occurrences)
 }
 
-// TestBranchIsNamed: after a come b, c and d alike, with nothing that links them.
+// TestBranchIsNamed: after a come b, c and d alike, with nothing that links them. Callers know what each needs, so a
+// flow could still make both calls at once.
 func TestBranchIsNamed(t *testing.T) {
 	r := mine(t, Options{}, many(90, func(i int) ingest.Session {
 		return talk(id(i), j("in-%d next-%d", i, i), step{tool: "a", args: j(`{"x":"in-%d"}`, i), result: `{}`},
 			step{tool: []string{"b", "c", "d"}[i%3], args: j(`{"y":"next-%d"}`, i), result: `{}`})
 	})...)
-	require.Empty(t, r.Patterns)
+	require.Len(t, r.Patterns, 3)
+	for _, p := range r.Patterns {
+		require.Len(t, p.DataFlow.Inputs, 2)
+	}
 	b := r.blockedPath("a > b")
 	require.Equal(t, "branch", b.Reason)
 	require.Equal(t, 1, b.Step)

@@ -64,22 +64,27 @@ func takeCensus(log *calls, sequences [][]uint32, samples, perSession int) []cen
 	}
 	tree := newPrefixTree(len(log.tools), sequences)
 	for s := range log.stretches() {
-		from, to := log.starts[s], log.starts[s+1]
-		for i := from; i < to; i++ {
-			node := tree.roots[log.tok[i]]
-			for j := i + 1; node != 0; j++ {
-				for _, k := range tree.ends[node] {
-					out[k].visit(log, uint32(s), i, j, perSession)
-				}
-				if j == to {
-					break
-				}
-				node = tree.next[edge{node, log.tok[j]}]
-			}
-		}
+		tree.walk(log, uint32(s), func(k int, from, to uint32) { out[k].visit(log, uint32(s), from, to, perSession) })
 	}
 	for i := range out {
 		out[i].agents = len(out[i].seen)
+	}
+	return out
+}
+
+// findAll finds the windows of the sequences without a failure, overlapping ones, too, at most maxSpans a stretch.
+func findAll(log *calls, sequences [][]uint32) [][]window {
+	out := make([][]window, len(sequences))
+	here := make([]int, len(sequences)) // windows of the sequence in the stretch
+	tree := newPrefixTree(len(log.tools), sequences)
+	for s := range log.stretches() {
+		clear(here)
+		tree.walk(log, uint32(s), func(k int, from, to uint32) {
+			if here[k] < maxSpans && !log.failed[to-1] {
+				here[k]++
+				out[k] = append(out[k], window{stretch: uint32(s), at: from})
+			}
+		})
 	}
 	return out
 }
@@ -131,6 +136,23 @@ func newPrefixTree(tools int, sequences [][]uint32) *prefixTree {
 		t.ends[node] = append(t.ends[node], k)
 	}
 	return t
+}
+
+// walk calls fn with every window [from, to) of a sequence in a stretch.
+func (t *prefixTree) walk(log *calls, stretch uint32, fn func(sequence int, from, to uint32)) {
+	from, to := log.starts[stretch], log.starts[stretch+1]
+	for i := from; i < to; i++ {
+		node := t.roots[log.tok[i]]
+		for j := i + 1; node != 0; j++ {
+			for _, k := range t.ends[node] {
+				fn(k, i, j)
+			}
+			if j == to {
+				break
+			}
+			node = t.next[edge{node, log.tok[j]}]
+		}
+	}
 }
 
 func (t *prefixTree) grow() uint32 {

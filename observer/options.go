@@ -22,10 +22,13 @@ type Options struct {
 	MaxBlocked   int     // blocked paths returned (100)
 
 	// Data flow.
-	MaxSamples   int     // occurrences of a pattern examined (200)
-	PerSession   int     // of these at most from one session (2)
-	MaxLeaves    int     // values read of one result (2,000)
-	MinHeld      float64 // Wilson lower bound of a source's rate, for 22 or more occurrences; fewer must all hold (0.85)
+	MaxSamples int     // occurrences of a pattern examined (200)
+	PerSession int     // of these at most from one session (2)
+	MaxLeaves  int     // values read of one result (2,000)
+	MinHeld    float64 // Wilson lower bound of a source's rate, for 22 or more occurrences; fewer must all hold (0.85)
+	// Exactness is the share of its predictions in which a mapping must be right on sessions that it was not found in
+	// (0.97). A negative one proposes sources that explain only a part of the occurrences, too.
+	Exactness    float64
 	MinExact     float64 // share of occurrences in which a source must be right (0.95)
 	MinSure      float64 // the same where an input would do as well, or where the source is one element of a list (0.97)
 	MinKnowable  float64 // share of occurrences in which an input's value must have been knowable, else it is a choice (0.8)
@@ -68,6 +71,9 @@ func (o Options) withDefaults() Options {
 	setInt(&o.PerSession, 2)
 	setInt(&o.MaxLeaves, 2000)
 	setShare(&o.MinHeld, 0.85)
+	if o.Exactness == 0 {
+		o.Exactness = 0.97
+	}
 	setShare(&o.MinExact, 0.95)
 	setShare(&o.MinSure, 0.97)
 	setShare(&o.MinKnowable, 0.8)

@@ -37,13 +37,15 @@ type Pattern struct {
 	Expected       float64 // occurrences under the null model, an order-1 Markov model without dominant habits
 	Excess         float64 // Occurrences - Expected
 	Z              float64
-	// Score is the rank key: Excess x TurnsSaved x share of occurrences explained x SuccessLower, lowered by inputs
-	// that later steps need.
+	// Score is what the flow adds to those before it: model calls that runs of it would avoid in the sessions read, and
+	// no run of a better flow would (greedy set cover).
 	Score float64
 	// Success is the share of windows without an error, and its Wilson 95 % lower bound.
 	Success, SuccessLower float64
 	// TurnsSaved is the mean of (distinct assistant turns - 1) over the sampled occurrences.
 	TurnsSaved float64
+	// Partial is set when the flow is made for a part of the occurrences: another part takes its values elsewhere.
+	Partial bool
 	// DataFlow is nil for counted patterns whose values were not examined.
 	DataFlow *DataFlow
 	// CutFrom names the longer frequent sequence that this pattern is the model-free part of; nil when the
@@ -69,6 +71,8 @@ type DataFlow struct {
 	Inputs []Input
 	// Explained is the number of sampled occurrences in which every mapped argument held at once.
 	Explained int
+	// Applicable is the number of these in which moreover every input was knowable before the first step.
+	Applicable int
 }
 
 // StepFlow explains one step's arguments, sorted by name.

@@ -22,16 +22,90 @@ func (m *miner) result() *Result {
 	return r
 }
 
-// choose keeps, best first, what no better pattern contains and what contains none.
+// choose ranks the proved flows by what each adds to those before it.
 func (m *miner) choose() []proof {
-	slices.SortFunc(m.proved, func(a, b proof) int { return cmp.Or(cmp.Compare(b.score, a.score), m.compare(a.path, b.path)) })
+	if len(m.proved) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(m.proved, func(a, b proof) int { return m.compare(a.path, b.path) })
+	c := &cover{log: m.log, placed: map[uint32][]span{}, saved: map[uint32]float64{}, flows: m.spans()}
+	first := func(i int) bool {
+		p := &m.proved[i]
+		return m.all[p.path].closed && (m.stands(p.path) || linked(p.flow)) && !asksOnly(p.flow)
+	}
 	var out []proof
-	for _, p := range m.proved {
-		if len(out) < m.options.MaxPatterns && m.serving(out, p.path) < 0 {
-			out = append(out, p)
-		}
+	for _, r := range c.rank(minGain, first, m.options.MaxPatterns) {
+		p := m.proved[r.flow]
+		p.score = r.gain
+		out = append(out, p)
 	}
 	return out
+}
+
+// minGain is the least that a flow must save in all sessions read: less is not worth a review.
+const minGain = 1
+
+// spans finds the places where the proved flows may run. Where an occurrence was examined it is known whether the flow
+// fits; elsewhere it saves what it saves on average.
+func (m *miner) spans() []coverFlow {
+	number := map[int]int{}
+	var sequences [][]uint32
+	for _, p := range m.proved {
+		if _, ok := number[p.path]; !ok {
+			number[p.path] = len(sequences)
+			sequences = append(sequences, m.all[p.path].tokens)
+		}
+	}
+	places := findAll(m.log, sequences)
+	out := make([]coverFlow, len(m.proved))
+	for i, p := range m.proved {
+		n := m.all[p.path].level
+		examined := make(map[uint32]bool, len(p.windows))
+		for r, w := range p.windows {
+			examined[w.at] = p.fit.has(r)
+		}
+		share := float64(p.fit.count()) / float64(len(p.windows))
+		for _, w := range places[number[p.path]] {
+			s := span{stretch: w.stretch, from: w.at, to: w.at + uint32(n), saves: float64(m.log.turnsSaved(w, n))}
+			if fits, known := examined[w.at]; known && !fits {
+				continue
+			} else if !known {
+				s.saves *= share
+			}
+			if s.saves > 0 {
+				out[i].spans = append(out[i].spans, s)
+			}
+		}
+		out[i].weight = weight(p.flow)
+	}
+	return out
+}
+
+// weight lowers the rank of flows whose later steps ask the caller for values, since that work stays with the caller.
+func weight(flow *DataFlow) float64 {
+	mapped, late := lateArgs(flow)
+	return float64(1+mapped) / float64(1+mapped+late)
+}
+
+// asksOnly reports whether the caller gives all that later steps need: such a flow only makes calls one after the
+// other.
+func asksOnly(flow *DataFlow) bool {
+	mapped, late := lateArgs(flow)
+	return mapped == 0 && late > 0
+}
+
+// lateArgs counts the arguments of later steps that the flow fills, and those that the caller gives.
+func lateArgs(flow *DataFlow) (mapped, asked int) {
+	for _, step := range flow.Steps[1:] {
+		for _, a := range step.Args {
+			if a.Kind == SourceInput {
+				asked++
+			} else {
+				mapped++
+			}
+		}
+	}
+	return mapped, asked
 }
 
 // serving finds the chosen pattern that makes path i redundant, -1 when there is none.
@@ -45,7 +119,7 @@ func (m *miner) pattern(p proof) Pattern {
 	out := Pattern{Tools: m.names(path.tokens), Occurrences: path.occ, Sessions: path.sessions, Agents: p.census.agents,
 		StepConfidence: m.stepConfidence(path), Expected: path.expected, Excess: path.excess, Z: path.z, Score: p.score,
 		Success: float64(good) / float64(path.occ), SuccessLower: wilsonLower(good, path.occ),
-		TurnsSaved: p.evidence.turns, DataFlow: p.evidence.flow, CutFrom: p.cutFrom}
+		TurnsSaved: p.turns, Partial: p.partial, DataFlow: p.flow, CutFrom: p.cutFrom}
 	for _, w := range evenly(p.census.good.take(), m.options.MaxExamples) {
 		out.Examples = append(out.Examples, m.log.occurrence(w, path.level))
 	}

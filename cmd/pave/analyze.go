@@ -34,7 +34,7 @@ type analysis struct {
 	LLMCalls  int64 `json:"llm_calls"`
 	// LLMCallsAssumed says that none was recorded, so that one is assumed for each turn with tool calls.
 	LLMCallsAssumed bool `json:"llm_calls_assumed,omitempty"`
-	// LLMCallsAvoidable is how many of them the candidates' paths held between their steps.
+	// LLMCallsAvoidable is how many of them runs of the candidates would have avoided, each call in one run at most.
 	LLMCallsAvoidable float64       `json:"llm_calls_avoidable"`
 	RepeatCalls       int           `json:"repeat_calls"`
 	Patterns          []gen.Pattern `json:"patterns"`
@@ -112,7 +112,7 @@ func newAnalysis(mined *observer.Result, candidates []analyzer.Candidate) (*anal
 	}
 	for _, c := range candidates {
 		if c.Source == analyzer.SourceMiner && c.Savings.LLMCallsPerRun.Known > 0 {
-			a.LLMCallsAvoidable += c.Savings.LLMCallsPerRun.Mean * float64(c.Savings.Occurrences)
+			a.LLMCallsAvoidable += c.Score
 		}
 		doc, err := json.Marshal(c.Flow)
 		if err != nil {
@@ -141,7 +141,12 @@ func (a *analysis) print(w io.Writer, top int) error {
 		fmt.Fprintln(w, "  nothing often enough; more sessions, or --min-sessions, may change that")
 	}
 	t := output.NewTable(w, "  TIMES", "SESSIONS", "BY CHANCE", "PATH")
-	for _, p := range a.Patterns[:min(top, len(a.Patterns))] {
+	shown := map[string]bool{} // a path may have several flows
+	for _, p := range a.Patterns {
+		if len(shown) == top || shown[pathOf(p.Tools)] {
+			continue
+		}
+		shown[pathOf(p.Tools)] = true
 		t.Row(fmt.Sprintf("  %d", p.Occurrences), fmt.Sprint(p.Sessions), fmt.Sprintf("%.1f", p.Expected), pathOf(p.Tools))
 	}
 	if len(a.Patterns) > 0 {
