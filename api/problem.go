@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -78,7 +79,9 @@ func (s *Server) handleError(err error, c echo.Context) {
 	case p.Code == string(flows.CodeInternal) && errors.Is(ctx.Err(), context.Canceled):
 		p.Status = statusClientGone
 	case p.Code == string(flows.CodeInternal):
-		s.log.ErrorContext(ctx, "request failed", "request_id", id, "path", c.Path(), "error", err)
+		s.log.ErrorContext(ctx, "request failed", "request_id", id, "path", c.Path(), "error", err, "cause", cause(err))
+	case p.Status == http.StatusServiceUnavailable && cause(err) != nil && s.warned.due(time.Now()):
+		s.log.WarnContext(ctx, "request cannot be served now", "request_id", id, "path", c.Path(), "error", err, "cause", cause(err))
 	}
 	if p.Status == http.StatusServiceUnavailable || p.Status == http.StatusTooManyRequests {
 		c.Response().Header().Set("Retry-After", retryAfter(err))
@@ -95,6 +98,28 @@ func (s *Server) handleError(err error, c echo.Context) {
 	if write != nil {
 		s.log.DebugContext(ctx, "answer not delivered", "request_id", id, "error", write)
 	}
+}
+
+// cause is what an error of the taxonomy wraps and does not show, nil when it wraps nothing.
+func cause(err error) error {
+	for {
+		switch e := err.(type) { //nolint:errorlint // one layer after the other
+		case *flows.Error:
+			err = e.Err
+		case *ingest.RetryError:
+			err = e.Err
+		default:
+			return err
+		}
+	}
+}
+
+// pace lets one message through a second: while a store is away, every request has the same.
+type pace struct{ last atomic.Int64 }
+
+func (p *pace) due(now time.Time) bool {
+	last := p.last.Load()
+	return now.UnixMilli()-last >= time.Second.Milliseconds() && p.last.CompareAndSwap(last, now.UnixMilli())
 }
 
 // retryAfter is the hint of the error in whole seconds, one without it.

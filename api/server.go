@@ -41,6 +41,7 @@ type Server struct {
 	echo     *echo.Echo
 	metrics  *metrics
 	draining atomic.Bool
+	warned   pace
 }
 
 // New builds a server over its dependencies. It fails when a route and the contract do not agree.

@@ -4,14 +4,17 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
@@ -167,6 +170,28 @@ func TestPanicIsAnInternalError(t *testing.T) {
 	require.Equal(t, "internal", problem(t, w).Code)
 	require.NotContains(t, w.Body.String(), "nil pointer")
 	require.Equal(t, http.StatusOK, call(s, "GET", "/healthz", "").Code)
+}
+
+// The log says why a store cannot be used, once a second, and the answer does not.
+func TestCauseOfAnUnavailableStoreIsLogged(t *testing.T) {
+	var log bytes.Buffer
+	s := bare(t, func(d *Deps, o *Options) {
+		d.Recorder, o.Logger = failing{}, slog.New(slog.NewJSONHandler(&log, nil))
+	})
+	for range 3 {
+		w := call(s, "POST", "/api/v1/tool-calls", `[{"tool":"a","session_id":"s"}]`)
+		require.Equal(t, 503, w.Code)
+		require.NotContains(t, w.Body.String(), "sector 7")
+	}
+	require.Equal(t, 1, strings.Count(log.String(), "disk I/O error at sector 7"), log.String())
+}
+
+// failing is a recorder whose store is away.
+type failing struct{}
+
+func (failing) Record(context.Context, string, []ingest.Event) (ingest.Receipt, error) {
+	away := fmt.Errorf("%w: disk I/O error at sector 7", store.ErrUnavailable)
+	return ingest.Receipt{}, &flows.Error{Code: flows.CodeUnavailable, Message: "later", Err: &ingest.RetryError{After: time.Second, Err: away}}
 }
 
 func TestNoAuthIsForLoopbackNamesOnly(t *testing.T) {

@@ -218,6 +218,8 @@ func (s *Service) EnsureAdminKey(ctx context.Context, dir, principal string) (pa
 		if actor, err := s.Authenticate(ctx, strings.TrimSpace(string(raw))); err == nil && actor.Has(ScopeAdmin) {
 			return path, false, nil
 		}
+		s.log.WarnContext(ctx, "the state store does not know the admin key of the data directory: the key was revoked or has expired, or the store is "+
+			"empty or another one; a new key is written", "file", path)
 	}
 	system := Actor{Principal: SystemPrincipal, Scopes: []Scope{ScopeAdmin}}
 	_, secret, err := s.CreateKey(ctx, system, KeyRequest{Principal: principal, Scopes: AllScopes})

@@ -218,11 +218,16 @@ func (s *spool) write(ctx context.Context, kind entryKind, tenant string, chunks
 	return last, tx.Commit()
 }
 
-// spoolError names a full disk as what it is to callers.
+// spoolError names a full disk, and one that fails, as what it is to callers.
 func spoolError(err error) error {
 	var e *sqlite.Error
-	if errors.As(err, &e) && e.Code()&0xff == sqlite3.SQLITE_FULL {
-		return fmt.Errorf("%w: no room on the disk of the spool: %w", store.ErrFull, err)
+	if errors.As(err, &e) {
+		switch e.Code() & 0xff {
+		case sqlite3.SQLITE_FULL:
+			return fmt.Errorf("%w: no room on the disk of the spool: %w", store.ErrFull, err)
+		case sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN:
+			return fmt.Errorf("%w: write spool: %w", store.ErrUnavailable, err)
+		}
 	}
 	return fmt.Errorf("write spool: %w", err)
 }

@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -208,6 +210,28 @@ func TestFullDisk(t *testing.T) {
 	limit(1 << 30)
 	require.NoError(t, s.Append(t.Context(), tenant, numbered(0)), "it works again without a restart")
 	require.NoError(t, s.PutSessions(t.Context(), tenant, rows))
+	require.Len(t, eventsOf(t, s, "trace:0"), batchEvents/2)
+}
+
+// A disk that refuses to write costs nothing that was kept; callers are told to come back, and can.
+func TestFailingDisk(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "events.db")
+	s := openAt(t, path, Options{})
+	first := storetest.ToolCall("trace:a", "", 1)
+	require.NoError(t, s.Append(t.Context(), tenant, []ingest.Event{first}))
+	info, err := os.Stat(path + "-wal")
+	require.NoError(t, err)
+	signal.Ignore(syscall.SIGXFSZ)
+	defer signal.Reset(syscall.SIGXFSZ)
+	var was syscall.Rlimit
+	require.NoError(t, syscall.Getrlimit(syscall.RLIMIT_FSIZE, &was))
+	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: uint64(info.Size()), Max: was.Max}))
+	failed := s.Append(t.Context(), tenant, numbered(0))
+	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &was))
+	require.ErrorIs(t, failed, store.ErrUnavailable)
+	require.ErrorContains(t, failed, "disk I/O error")
+	require.NoError(t, s.Append(t.Context(), tenant, numbered(0)), "it works again without a restart")
+	require.Equal(t, []ingest.Event{first}, eventsOf(t, s, "trace:a"))
 	require.Len(t, eventsOf(t, s, "trace:0"), batchEvents/2)
 }
 

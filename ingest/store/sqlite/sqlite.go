@@ -107,14 +107,20 @@ func (s *Store) Close() error {
 	return s.wrap("close", errors.Join(errs...))
 }
 
-// wrap adds what was done and where, and turns a full disk into store.ErrFull.
+// wrap adds what was done and where, turns a full disk into store.ErrFull, and a disk that fails into
+// store.ErrUnavailable: nothing was kept, and trying again later is right.
 func (s *Store) wrap(doing string, err error) error {
 	if err == nil {
 		return nil
 	}
 	var e *sqlite.Error
-	if errors.As(err, &e) && e.Code()&0xff == sqlite3.SQLITE_FULL {
-		return fmt.Errorf("%w: %s %s: %w", store.ErrFull, doing, s.path, err)
+	if errors.As(err, &e) {
+		switch e.Code() & 0xff {
+		case sqlite3.SQLITE_FULL:
+			return fmt.Errorf("%w: %s %s: %w", store.ErrFull, doing, s.path, err)
+		case sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN:
+			return fmt.Errorf("%w: %s %s: %w", store.ErrUnavailable, doing, s.path, err)
+		}
 	}
 	return fmt.Errorf("event store: %s %s: %w", doing, s.path, err)
 }
