@@ -201,6 +201,18 @@ func TestStrangeVectorsFail(t *testing.T) {
 	}
 }
 
+// Rule R5 takes complex numbers only where the reference computes with them.
+func TestComplexNumbersAreNoPredicates(t *testing.T) {
+	run := func(text string) Outcome {
+		f, err := parse("p.json", []byte(`{"group":"predicate","vectors":[`+text+`]}`))
+		require.NoError(t, err)
+		return checkPredicate(&f.vectors[0])
+	}
+	assert.Equal(t, diverges("R5"), run(`{"id":"p","expr":"1.5j == 1.5j","context":{},"expect":{"value":true}}`))
+	assert.Equal(t, Fail, run(`{"id":"p","expr":"1 ==","context":{},"expect":{"value":true}}`).Verdict)
+	assert.Equal(t, Fail, run(`{"id":"p","expr":"1j","context":{},"expect":{"error":"PredicateSyntaxError","category":"subscript"}}`).Verdict)
+}
+
 func TestRunStopsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -227,4 +239,32 @@ func TestReportText(t *testing.T) {
 	doc, err := json.Marshal(r.Groups[0].Outcomes[3])
 	require.NoError(t, err)
 	assert.JSONEq(t, `{"id":"g/4","verdict":"exact"}`, string(doc))
+}
+
+// No vector file, however strange, makes the reader or a check panic.
+func FuzzVectorFile(f *testing.F) {
+	paths, err := filepath.Glob(filepath.Join(vectorDir(f), "*.json"))
+	require.NoError(f, err)
+	for _, path := range paths {
+		vectors, err := read(path)
+		require.NoError(f, err)
+		for i := 0; i < len(vectors.vectors); i += 20 {
+			if raw := vectors.vectors[i].raw; checks[vectors.group] != nil && len(raw) < 1<<10 {
+				f.Add([]byte(`{"group":"` + vectors.group + `","vectors":[` + string(raw) + `]}`))
+			}
+		}
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		file, err := parse("fuzz.json", data)
+		if err != nil {
+			require.Equal(t, flows.CodeInvalid, flows.CodeOf(err))
+			return
+		}
+		for i := range file.vectors {
+			if check := checks[file.group]; check != nil {
+				out := check(&file.vectors[i])
+				require.Contains(t, []Verdict{Exact, Divergence, Fail}, out.Verdict)
+			}
+		}
+	})
 }

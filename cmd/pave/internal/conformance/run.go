@@ -98,6 +98,10 @@ func read(path string) (*file, error) {
 	if err != nil {
 		return nil, fmt.Errorf("vectors: %w", err)
 	}
+	return parse(path, data)
+}
+
+func parse(path string, data []byte) (*file, error) {
 	var doc struct {
 		Group   string
 		Vectors []json.RawMessage
