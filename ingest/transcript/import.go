@@ -16,6 +16,7 @@ import (
 
 	"pave/flows"
 	"pave/ingest"
+	"pave/ingest/rawjson"
 )
 
 // Options configure an import; the zero value detects formats and takes the default limits.
@@ -131,7 +132,7 @@ func Expand(paths []string) ([]foundFile, error) {
 // importable reports a known ending.
 func importable(path string) bool {
 	name, _ := uncompressed(path)
-	return slices.Contains([]string{".json", ".jsonl", ".ndjson", ".binpb", ".pb"}, strings.ToLower(filepath.Ext(name)))
+	return slices.Contains([]string{".json", ".jsonl", ".ndjson", ".binpb", ".pb", ".traj", ".csv"}, strings.ToLower(filepath.Ext(name)))
 }
 
 // beside reports files that describe others.
@@ -153,9 +154,10 @@ func uncompressed(path string) (name, encoding string) {
 
 // input is an opened file.
 type input struct {
-	path string // as given, for messages
-	name string // base name without the compression suffix
-	r    *bufio.Reader
+	path    string // as given, for messages
+	name    string // base name without the compression suffix
+	session string // of what names no session itself
+	r       *bufio.Reader
 }
 
 // sink collects events into batches and counts.
@@ -194,6 +196,7 @@ func (s *sink) read(path string, r io.Reader) error {
 		s.reject(ingest.RecordError{File: path, Line: 1, Code: flows.CodeInvalid, Message: "the file cannot be read: " + err.Error()})
 		return nil
 	}
+	in.session = fileSession(in.name, head)
 	format := s.opts.Format
 	if format == Auto {
 		format = Detect(name, head)
@@ -202,23 +205,64 @@ func (s *sink) read(path string, r io.Reader) error {
 	if len(bytes.TrimSpace(head)) == 0 {
 		return nil
 	}
-	err = nil
-	switch format {
-	case Records:
-		err = s.records(in)
-	case TauBench:
-		err = s.tauBench(in)
-	case OTLPTraces, OTLPLogs:
-		err = s.otlp(in, format)
-	default:
+	read := readers[format]
+	if read == nil {
 		s.reject(ingest.RecordError{File: path, Line: 1, Code: flows.CodeUnsupportedMedia,
 			Message: fmt.Sprintf("the format of the file is not known; say it with --format (%s)", formatList())})
+		return nil
 	}
-	if err != nil && s.stopped == nil {
+	if err = read(s, in); err != nil && s.stopped == nil {
 		s.reject(ingest.RecordError{File: path, Code: flows.CodeInvalid, Message: "the rest of the file cannot be read: " + err.Error()})
 	}
 	return s.stopped
 }
+
+// readers import files, by format.
+var readers = map[Format]func(*sink, *input) error{
+	Records: (*sink).records, ChainWeaver: (*sink).chainWeaver, Chat: (*sink).chat, Responses: (*sink).responses,
+	ClaudeCode: (*sink).claudeCode, Codex: (*sink).codex, GeminiCLI: (*sink).gemini, LangSmith: (*sink).langSmith, Langfuse: (*sink).langfuse,
+	MCP: (*sink).mcp, SWEAgent: (*sink).sweAgent, TauBench: (*sink).tauBench, Tau2Bench: (*sink).tau2Bench, ToolBench: (*sink).toolBench,
+	ATIF: (*sink).atif, Steps: (*sink).steps, OTLPTraces: (*sink).otlpTraces, OTLPLogs: (*sink).otlpLogs, OTLP: (*sink).otlpMixed,
+}
+
+// maxLine bounds a line of a session log, which may carry a picture.
+const maxLine = 16 << 20
+
+// documents calls fn with each JSON document of the file, its text mended. What is no JSON, and what fn does not take, is
+// reported, and the rest goes on.
+func (s *sink) documents(in *input, form rawjson.Form, fn func(raw []byte, index, line int) error) error {
+	most := int(s.opts.Limits.Inflated)
+	if form == rawjson.Lines {
+		most = min(most, maxLine)
+	}
+	stream := rawjson.NewStream(in.r, form, most)
+	for index := 0; ; index++ {
+		raw, line, err := stream.Next()
+		var broken *rawjson.Error
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil && !errors.Is(err, rawjson.ErrRecordTooLarge) && !errors.As(err, &broken):
+			return err
+		case err == nil && len(bytes.TrimSpace(raw)) == 0:
+			continue
+		case err == nil:
+			raw = bytes.ToValidUTF8(raw, []byte("\uFFFD"))
+			if err = rawjson.Valid(raw, rawjson.Limits{Depth: maxFileDepth, Tokens: 10 << 20}); err == nil {
+				err = fn(bytes.Clone(raw), index, line)
+			}
+		}
+		if s.stopped != nil {
+			return s.stopped
+		}
+		if err != nil {
+			s.reject(ingest.RecordError{File: in.path, Index: index, Line: line, Code: flows.CodeInvalid, Message: err.Error()})
+		}
+	}
+}
+
+// maxFileDepth bounds the nesting of documents that hold whole conversations.
+const maxFileDepth = 256
 
 func formatList() string {
 	var names []string
@@ -232,6 +276,10 @@ func formatList() string {
 func (s *sink) add(events ...ingest.Event) error {
 	for i := range events {
 		e := &events[i]
+		if problem := s.problem(e); problem != "" {
+			s.reject(ingest.RecordError{File: s.report.Files[len(s.report.Files)-1].Path, Code: flows.CodeInvalid, Message: problem})
+			continue
+		}
 		s.report.Events++
 		s.size += len(e.Metadata) + 256
 		switch {
@@ -253,6 +301,24 @@ func (s *sink) add(events ...ingest.Event) error {
 		}
 	}
 	return nil
+}
+
+// problem says why an event cannot be stored, "" when it can.
+func (s *sink) problem(e *ingest.Event) string {
+	if e.Call != nil {
+		if problem := ingest.ToolNameProblem(e.Call.Tool, s.opts.Limits.ToolName); problem != "" {
+			return problem
+		}
+		if len(e.Call.CallID) > s.opts.Limits.ID {
+			return fmt.Sprintf("a call id is longer than %d bytes", s.opts.Limits.ID)
+		}
+	}
+	for _, id := range []string{e.SessionID, e.RunID, e.Agent, e.TraceID, e.SpanID, e.ParentSpanID} {
+		if len(id) > s.opts.Limits.ID {
+			return fmt.Sprintf("an id or an agent's name is longer than %d bytes", s.opts.Limits.ID)
+		}
+	}
+	return ""
 }
 
 // flush emits the batch. Its error ends the import.

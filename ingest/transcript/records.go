@@ -2,6 +2,8 @@ package transcript
 
 import (
 	"bufio"
+	"bytes"
+	"cmp"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -18,11 +20,20 @@ import (
 // sourceRecords is the Source of events from files of records that name none.
 const sourceRecords = "file/jsonl"
 
+// defaultSession is the session of a ChainWeaver record whose session id is empty.
+const defaultSession = "__default__"
+
 // records imports the JSON API's records, one a line or as an array, and recorded sessions, which are the same with
 // the user's text in "context" and totals per session in a sessions.jsonl beside the file.
-func (s *sink) records(in *input) error {
+func (s *sink) records(in *input) error { return s.readRecords(in, false) }
+
+// chainWeaver imports the records of ChainWeaver's two shapes: an empty session id is its default session, and where
+// there is none the trace id is the session.
+func (s *sink) chainWeaver(in *input) error { return s.readRecords(in, true) }
+
+func (s *sink) readRecords(in *input, chainWeaver bool) error {
 	totals := s.sidecar(in)
-	place := places{file: fileSession(in), next: make(map[string]int)}
+	place := places{file: in.session, next: make(map[string]int)}
 	opts := ingest.DecodeOptions{Limits: s.opts.Limits, NoBatchLimit: true, Source: sourceRecords, Context: true}
 	for e, err := range ingest.DecodeRecords(in.r, opts) {
 		var rejected *ingest.RecordError
@@ -33,6 +44,10 @@ func (s *sink) records(in *input) error {
 		}
 		if err != nil {
 			return err
+		}
+		if chainWeaver && e.SessionID == "" {
+			e.SessionID, e.TraceID = cmp.Or(e.TraceID, defaultSession), ""
+			e.Origin = "session:" + e.SessionID
 		}
 		place.identify(&e)
 		if total, ok := totals[e.SessionID]; ok {
@@ -73,12 +88,13 @@ func (p *places) identify(e *ingest.Event) {
 	e.Identity = ingest.DeriveIdentity("file", e.Origin, strconv.Itoa(int(e.Kind)), place)
 }
 
-// fileSession names the session of records without one: the file's name and a hash of how it begins.
-func fileSession(in *input) string {
+// fileSession names the session of what names none itself: the file's name and a hash of its first line, so that a file
+// which grows keeps its session.
+func fileSession(name string, head []byte) string {
+	line, _, _ := bytes.Cut(head[:min(len(head), 4<<10)], []byte("\n"))
 	h := fnv.New32a()
-	head, _ := in.r.Peek(4 << 10)
-	_, _ = h.Write(head)
-	return "file:" + in.name + ":" + hex.EncodeToString(h.Sum(nil))
+	_, _ = h.Write(line)
+	return "file:" + name + ":" + hex.EncodeToString(h.Sum(nil))
 }
 
 // sidecarName is the file of totals beside recorded sessions.

@@ -289,7 +289,7 @@ func TestDetect(t *testing.T) {
 	}
 	require.Equal(t, OTLPTraces, Detect("01-traces.binpb", nil))
 	require.Equal(t, OTLPLogs, Detect("02-logs.binpb", nil))
-	require.Equal(t, Auto, Detect("03.binpb", nil))
+	require.Equal(t, OTLP, Detect("03.binpb", nil))
 }
 
 func TestUnknownFormatIsReported(t *testing.T) {
@@ -300,7 +300,7 @@ func TestUnknownFormatIsReported(t *testing.T) {
 	events, report := load(t, Options{}, dir)
 	require.Len(t, events, 1)
 	require.Equal(t, 1, report.RejectedCount)
-	require.Equal(t, "the format of the file is not known; say it with --format (jsonl, tau-bench, traces, logs)", report.Rejected[0].Message)
+	require.Equal(t, "the format of the file is not known; say it with --format ("+formatList()+")", report.Rejected[0].Message)
 }
 
 func TestEmitErrorEndsTheImport(t *testing.T) {
