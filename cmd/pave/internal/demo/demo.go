@@ -96,7 +96,9 @@ func Run(ctx context.Context, o Options) (err error) {
 		{"what it saved", d.report},
 	} {
 		fmt.Fprintf(o.Out, "\n== %s (%.1f s)\n", stage.title, time.Since(began).Seconds())
-		if err := stage.do(ctx); err != nil {
+		if err := stage.do(ctx); ctx.Err() != nil {
+			return errors.New("interrupted; everything that the demo started is stopped")
+		} else if err != nil {
 			return err
 		}
 	}
