@@ -58,7 +58,7 @@ func Compile(flow *flows.Flow, tools ToolSet, opts CompileOptions) (*Plan, []Dia
 // compile is Compile for one flow of a composition that has been checked.
 func (c *compiler) compile() (*Plan, []Diagnostic) {
 	flow := c.flow
-	if !c.checkSupported() {
+	if !c.checkSize() {
 		return nil, c.found
 	}
 	plan := &Plan{flow: flow, collision: flow.OnContextCollision, returns: mapping{entries: flow.Returns}}
@@ -182,26 +182,13 @@ func stepPointer(index int, parts ...string) string {
 	return value.Pointer(append([]string{"steps", strconv.Itoa(index)}, parts...)).String()
 }
 
-// checkSupported refuses what this version cannot run, and flows with too many steps. Decision candidates are no
-// obstacle: where nobody decides, a step calls its own tool.
-func (c *compiler) checkSupported() (ok bool) {
-	ok = true
-	refuse := func(step int, tool, pointer, format string, args ...any) {
-		ok = false
-		c.report(SeverityError, IssueUnsupported, step, tool, "", pointer, format, args...)
+// checkSize refuses flows with too many steps.
+func (c *compiler) checkSize() bool {
+	n := len(c.flow.Steps)
+	if n > c.maxSteps {
+		c.report(SeverityError, IssueTooManySteps, n, c.flow.Name, "", "/steps", "the flow has %d steps, above the limit of %d; split it", n, c.maxSteps)
 	}
-	flow := c.flow
-	if len(flow.Steps) > c.maxSteps {
-		c.report(SeverityError, IssueTooManySteps, len(flow.Steps), flow.Name, "", "/steps", "the flow has %d steps, above the limit of %d; split it", len(flow.Steps), c.maxSteps)
-		return false
-	}
-	for i := range flow.Steps {
-		s := &flow.Steps[i]
-		if s.StepType != "" && s.StepType != "tool" {
-			refuse(i, s.Name(), stepPointer(i, "step_type"), "this version does not run steps with step_type: %s", s.StepType)
-		}
-	}
-	return ok
+	return n <= c.maxSteps
 }
 
 // flowContract compiles a schema of the flow, given inline or by name.
@@ -244,18 +231,31 @@ func (c *compiler) contract(step int, tool, pointer string, raw flows.RawSchema,
 	return contract{schema: s}, raw
 }
 
+// stepCapability is the step_type of steps that a kernel runs.
+const stepCapability = "capability"
+
 // step compiles one step. What it cannot find stays nil in the plan and is reported.
 func (c *compiler) step(i int) stepPlan {
 	s := &c.flow.Steps[i]
 	sp := stepPlan{at: i, next: -1, step: s, name: s.Name(), mapping: mapping{entries: s.InputMapping}}
-	if s.FlowName != "" {
+	switch {
+	case s.StepType == stepCapability:
+		sp.capability = true
+		sp.callee = &toolPlan{tool: &flows.Tool{Name: sp.name}} // of unknown schemas
+	case s.FlowName != "":
 		c.subflow(&sp, s.FlowName)
-	} else {
+	default:
 		sp.primary = c.tool(i, s.ToolName, stepPointer(i, "tool_name"))
 		sp.callee = sp.primary
 	}
 	if sp.onError, sp.fallbackName = parseOnError(s.OnError); sp.onError == onErrorFallback {
 		sp.fallback = c.tool(i, sp.fallbackName, stepPointer(i, "on_error"))
+	}
+	for _, name := range s.DecisionCandidates {
+		if sp.candidates == nil {
+			sp.candidates = map[string]*toolPlan{}
+		}
+		sp.candidates[name] = c.tool(i, name, stepPointer(i, "decision_candidates"))
 	}
 	if s.ForEach != nil {
 		sp.each = newEach(s)

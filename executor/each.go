@@ -88,7 +88,7 @@ func (v *visit) readyElements() *failure {
 		e := &v.elements[i]
 		values := maps.Clone(v.values)
 		values[each.as] = list[i]
-		*e = visit{r: v.r, sp: sp, rec: &v.rec.Elements[i], values: values, element: i + 1, tool: v.tool, buffered: true}
+		*e = visit{r: v.r, sp: sp, name: v.name, rec: &v.rec.Elements[i], values: values, element: i + 1, tool: v.tool, buffered: true}
 		*e.rec = StepRecord{StepIndex: sp.index, StepID: sp.step.StepID, ToolName: v.rec.ToolName, FlowName: v.rec.FlowName, RetryErrors: noErrors}
 		if f := e.resolve(); f != nil {
 			v.rec.Elements = v.rec.Elements[:0]
@@ -106,6 +106,7 @@ func (v *visit) readyElements() *failure {
 func (v *visit) executeElements() {
 	parallel(len(v.elements), min(v.sp.each.limit, v.r.e.limits.MaxParallelSteps), func(i int) bool {
 		e := &v.elements[i]
+		e.fallbackApproval, e.fallbackDenied = v.fallbackApproval, v.fallbackDenied
 		e.started = v.r.e.now()
 		e.executeOnce()
 		e.finished = v.r.e.now()

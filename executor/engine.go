@@ -49,6 +49,15 @@ type Engine struct {
 	ceiling flows.SideEffects
 	strict  bool
 
+	previewer   Previewer // the invoker, when it is one
+	decider     Decider
+	decisions   DecisionPolicy
+	approver    Approver
+	guardrail   Guardrail
+	kernel      Kernel
+	cache       StepCache
+	checkpoints Checkpointer
+
 	outstanding atomic.Int64
 	abandoned   atomic.Int64
 }
@@ -59,8 +68,10 @@ func New(o Options) *Engine {
 		panic("executor.New: Options.Invoker, Now and NewID are required")
 	}
 	e := &Engine{invoker: o.Invoker, logger: o.Logger, now: o.Now, newID: o.NewID, sleep: o.Sleep, jitter: o.Jitter,
-		cost: o.CostProfile, limits: o.Limits.withDefaults(), ceiling: o.MaxSideEffects, strict: o.StrictSafety}
+		cost: o.CostProfile, limits: o.Limits.withDefaults(), ceiling: o.MaxSideEffects, strict: o.StrictSafety,
+		decider: o.Decider, decisions: o.Decisions, approver: o.Approver, guardrail: o.Guardrail, kernel: o.Kernel, cache: o.Cache, checkpoints: o.Checkpoints}
 	e.prompt, _ = o.Invoker.(PromptInvoker)
+	e.previewer, _ = o.Invoker.(Previewer)
 	if e.logger == nil {
 		e.logger = slog.New(slog.DiscardHandler)
 	}
@@ -121,6 +132,12 @@ type RunInput struct {
 	// RunID and TraceID identify the run for idempotency keys and traces; "" takes new ids.
 	RunID   string
 	TraceID string
+	// DynamicParams are values that the caller gives beside the input, secrets as a rule: mappings see them as context
+	// keys that win over equal input keys, they are not validated, and the final output holds them. Events, logs and
+	// checkpoints do not; Redact keeps them out of a stored result. Resume asks for them again.
+	DynamicParams map[string]any
+	// CacheScope keeps the cache entries of different owners (tenants) apart.
+	CacheScope string
 	// DryRun calls only tools whose safety says that they have no side effects beyond reading; unknown safety
 	// counts as external.
 	DryRun            bool
@@ -128,6 +145,15 @@ type RunInput struct {
 	// OnEvent receives the run's events in order, on the run's goroutine; it must return soon. A panic in it is
 	// logged and ignored.
 	OnEvent func(Event)
+}
+
+// Check reports an input that no run can be started with. The error is a *flows.Error.
+func (in *RunInput) Check() error {
+	switch in.DryRunUnsupported {
+	case "", DryRunSkip, DryRunAbort:
+		return nil
+	}
+	return flows.NewError(flows.CodeInvalid, fmt.Sprintf("dry_run_unsupported must be '%s' or '%s', got '%s'.", DryRunSkip, DryRunAbort, in.DryRunUnsupported))
 }
 
 // EventKind names what an Event reports.

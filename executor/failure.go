@@ -17,6 +17,7 @@ type failure struct {
 	class   string // neutral class
 	typ     string // the class name that the tool reported, "" when pave found the error
 	ended   bool   // the run was cancelled or ran out of time: no retry, no on_error
+	pending bool   // no failure: the step waits for an approval
 }
 
 // write puts the failure into the record.

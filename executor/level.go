@@ -14,7 +14,8 @@ type visit struct {
 	sp       *stepPlan
 	rec      *StepRecord
 	values   map[string]any // the context that the step sees
-	tool     *toolPlan      // what it calls; nil: a flow
+	name     string         // of the tool or flow that it calls: a decision may have chosen it
+	tool     *toolPlan      // nil: a flow, or a kernel's
 	resolved map[string]any // its arguments before validation
 	outputs  map[string]any
 	size     int // of outputs in bytes
@@ -27,7 +28,11 @@ type visit struct {
 	events   []Event // buffered ones
 	elements []visit // of a for_each step
 	element  int     // from 1: the visit is one element of a for_each step
-	skips    bool    // the failure of an element is one that on_error: skip covers
+	key      string  // of the step cache, "" when it is not used
+	// fallbackApproval and fallbackDenied are the answer for the fallback, asked for with that for the tool.
+	fallbackApproval *Approval
+	fallbackDenied   *failure
+	skips            bool // the failure of an element is one that on_error: skip covers
 }
 
 // emit hands an event to the run's listener when it is the step's turn.
@@ -95,7 +100,7 @@ func (r *run) open(at span) []visit {
 	r.result.ExecutionLog = log
 	for i := range n {
 		v, sp := &r.visits[i], &r.plan.steps[at.from+i]
-		*v = visit{r: r, sp: sp, rec: &log[at.from+i], values: r.vars.values, buffered: n > 1}
+		*v = visit{r: r, sp: sp, name: sp.name, rec: &log[at.from+i], values: r.vars.values, buffered: n > 1}
 		*v.rec = StepRecord{StepIndex: sp.index, StepID: sp.step.StepID, ToolName: sp.name, RetryErrors: noErrors}
 		if sp.step.FlowName != "" {
 			v.rec.FlowName = &sp.name
@@ -256,10 +261,10 @@ func (r *run) claim(v *visit, projected map[string]any) *failure {
 	if !r.wide {
 		return nil
 	}
-	for _, key := range v.sp.contextKeys(projected) {
+	for _, key := range v.contextKeys(projected) {
 		if _, taken := r.produced[key]; taken {
 			rec := v.rec
-			*rec = StepRecord{StepIndex: rec.StepIndex, StepID: rec.StepID, ToolName: v.sp.name, Inputs: rec.Inputs, RetryErrors: noErrors, StartedAt: rec.StartedAt}
+			*rec = StepRecord{StepIndex: rec.StepIndex, StepID: rec.StepID, ToolName: v.sp.name, FlowName: rec.FlowName, Inputs: rec.Inputs, RetryErrors: noErrors}
 			return failExecution(v.sp.name, v.sp.index, &ToolError{Class: ClassOther,
 				Message: fmt.Sprintf("Key '%s' produced by both '%s' and a sibling step in the same DAG level. Use distinct output keys or sequential steps.", key, v.sp.name)})
 		}

@@ -25,13 +25,13 @@ func (r *run) merge(v *visit) *failure {
 		f = r.claim(v, projected)
 	}
 	if f == nil {
-		f = r.checkCollisions(v.sp, projected)
+		f = r.checkCollisions(v, projected)
 	}
 	if f != nil {
 		return f
 	}
 	if r.vars.size += v.size; r.vars.size > r.e.limits.MaxContext {
-		message := fmt.Sprintf("The context of flow '%s' grew to %d bytes at step %d ('%s'), above the limit of %d.", r.plan.flow.Name, r.vars.size, v.sp.index, v.sp.name, r.e.limits.MaxContext)
+		message := fmt.Sprintf("The context of flow '%s' grew to %d bytes at step %d ('%s'), above the limit of %d.", r.plan.flow.Name, r.vars.size, v.sp.index, v.name, r.e.limits.MaxContext)
 		return &failure{cw: flows.CWToolOutputSize, message: message, raw: message, class: ClassOther}
 	}
 	for k, value := range projected {
@@ -55,7 +55,7 @@ func (v *visit) project() (map[string]any, *failure) {
 	for _, entry := range step.OutputMapping {
 		value, ok := v.outputs[entry.OutputKey]
 		if !ok {
-			return nil, failOutputMapping(v.sp, entry.OutputKey, v.sp.ordered(v.outputs))
+			return nil, failOutputMapping(v, entry.OutputKey)
 		}
 		projected[entry.ContextKey] = value
 	}
@@ -63,7 +63,8 @@ func (v *visit) project() (map[string]any, *failure) {
 }
 
 // checkCollisions applies the policy to keys that the context already has, equal values included.
-func (r *run) checkCollisions(sp *stepPlan, projected map[string]any) *failure {
+func (r *run) checkCollisions(v *visit, projected map[string]any) *failure {
+	sp := v.sp
 	level, policy := slog.LevelWarn, r.plan.collision
 	if policy == flows.CollisionOverwrite {
 		level = slog.LevelDebug
@@ -81,39 +82,40 @@ func (r *run) checkCollisions(sp *stepPlan, projected map[string]any) *failure {
 	if !collided {
 		return nil
 	}
-	keys := slices.DeleteFunc(sp.contextKeys(projected), func(k string) bool {
+	keys := slices.DeleteFunc(v.contextKeys(projected), func(k string) bool {
 		_, exists := r.vars.values[k]
 		return !exists
 	})
 	if policy == flows.CollisionError {
 		message := fmt.Sprintf("Flow '%s' step %d ('%s') would overwrite existing context key(s) '%s'; on_context_collision='error' aborts rather than dropping earlier data.",
-			r.plan.flow.Name, sp.index, sp.name, strings.Join(keys, "', '"))
+			r.plan.flow.Name, sp.index, v.name, strings.Join(keys, "', '"))
 		return &failure{cw: flows.CWContextCollision, message: message, raw: message, class: ClassOther}
 	}
 	for _, k := range keys {
 		r.e.logger.Log(r.ctx, level, "step overwrites a context key", logFlow, r.plan.flow.Name, logRun, r.runID,
-			logStep, sp.index, logTool, sp.name, logKey, k)
+			logStep, sp.index, logTool, v.name, logKey, k)
 	}
 	return nil
 }
 
 // contextKeys are the keys of a projection in output order.
-func (sp *stepPlan) contextKeys(projected map[string]any) []string {
-	if sp.step.OutputAs == "" && sp.step.OutputMapping != nil {
-		keys := make([]string, len(sp.step.OutputMapping))
-		for i, entry := range sp.step.OutputMapping {
+func (v *visit) contextKeys(projected map[string]any) []string {
+	step := v.sp.step
+	if step.OutputAs == "" && step.OutputMapping != nil {
+		keys := make([]string, len(step.OutputMapping))
+		for i, entry := range step.OutputMapping {
 			keys[i] = entry.ContextKey
 		}
 		return keys
 	}
-	return sp.ordered(projected)
+	return v.ordered(projected)
 }
 
 // ordered lists the keys of outputs: those that the tool's schema declares in their order, then the others by name.
-func (sp *stepPlan) ordered(outputs map[string]any) []string {
+func (v *visit) ordered(outputs map[string]any) []string {
 	var declared []string
-	if sp.primary != nil {
-		declared = sp.primary.outputs
+	if v.tool != nil {
+		declared = v.tool.outputs
 	}
 	rank := func(k string) int {
 		if i := slices.Index(declared, k); i >= 0 {
@@ -134,13 +136,14 @@ func (sp *stepPlan) ordered(outputs map[string]any) []string {
 	return keys
 }
 
-func failOutputMapping(sp *stepPlan, key string, available []string) *failure {
+func failOutputMapping(v *visit, key string) *failure {
+	available := v.ordered(v.outputs)
 	quoted := make([]string, len(available))
 	for i, k := range available {
 		quoted[i] = "'" + k + "'"
 	}
 	message := fmt.Sprintf("Output mapping references key '%s' not produced by tool '%s' at step %d. Available output keys: [%s].",
-		key, sp.name, sp.index, strings.Join(quoted, ", "))
+		key, v.name, v.sp.index, strings.Join(quoted, ", "))
 	return &failure{cw: flows.CWOutputMapping, message: message, raw: message, class: ClassOther}
 }
 

@@ -13,7 +13,10 @@ import (
 // Mux sends every call to the Invoker of its tool's binding kind. It is immutable and safe for concurrent use.
 type Mux struct{ kinds map[string]Invoker }
 
-var _ PromptInvoker = (*Mux)(nil)
+var (
+	_ PromptInvoker = (*Mux)(nil)
+	_ Previewer     = (*Mux)(nil)
+)
 
 // NewMux builds a Mux from binding kinds ("http", "local", ...) to their Invokers.
 func NewMux(kinds map[string]Invoker) *Mux { return &Mux{kinds: maps.Clone(kinds)} }
@@ -40,4 +43,27 @@ func (m *Mux) Prompt(tool *flows.Tool) bool {
 	}
 	p, ok := m.kinds[tool.Binding.Kind].(PromptInvoker)
 	return ok && p.Prompt(tool)
+}
+
+// Previews implements Previewer by asking the tool's Invoker.
+func (m *Mux) Previews(tool *flows.Tool) bool {
+	p := m.previewer(tool)
+	return p != nil && p.Previews(tool)
+}
+
+// Preview implements Previewer.
+func (m *Mux) Preview(ctx context.Context, tool *flows.Tool, input map[string]any, call CallInfo) (any, error) {
+	p := m.previewer(tool)
+	if p == nil {
+		return nil, &ToolError{Class: ClassOther, Code: string(flows.CodeUnbound), Message: fmt.Sprintf("tool '%s' has no preview", tool.Name)}
+	}
+	return p.Preview(ctx, tool, input, call)
+}
+
+func (m *Mux) previewer(tool *flows.Tool) Previewer {
+	if tool.Binding == nil {
+		return nil
+	}
+	p, _ := m.kinds[tool.Binding.Kind].(Previewer)
+	return p
 }

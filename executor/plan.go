@@ -61,6 +61,11 @@ func (p *Plan) Tools() []*flows.Tool {
 				add(tp.tool)
 			}
 		}
+		for _, name := range sp.step.DecisionCandidates {
+			if tp := sp.candidates[name]; tp != nil {
+				add(tp.tool)
+			}
+		}
 		if sp.sub != nil && sp.sub.plan != nil {
 			for _, t := range sp.sub.plan.Tools() {
 				add(t)
@@ -125,6 +130,8 @@ type stepPlan struct {
 	onError      onError
 	fallbackName string
 	fallback     *toolPlan // nil: not registered, or none
+	candidates   map[string]*toolPlan
+	capability   bool
 	inContract   contract
 	outContract  contract
 	deps         []int // positions in order of execution
@@ -147,6 +154,9 @@ type toolPlan struct {
 	outputs []string // declared output keys in order
 	wraps   bool     // a result that is no object becomes {"result": ...}
 	timeout time.Duration
+	// hash and cacheable are for the step cache.
+	hash      string
+	cacheable bool
 	// rebuilds: validation makes a new object of every answer, so that only what is nested in it could be shared
 	// with the tool.
 	rebuilds bool
@@ -164,7 +174,13 @@ func (tp *toolPlan) maxOutput(fallback int) int {
 }
 
 func newToolPlan(tool *flows.Tool) (*toolPlan, error) {
-	tp := &toolPlan{tool: tool, wraps: true}
+	tp := &toolPlan{tool: tool, wraps: true, hash: flows.SchemaHash(tool)}
+	switch s := tool.Safety; {
+	case tool.Cacheable != nil:
+		tp.cacheable = *tool.Cacheable
+	case s != nil:
+		tp.cacheable = s.Cacheable && s.ReadOnly()
+	}
 	if tool.TimeoutSeconds != nil {
 		tp.timeout = time.Duration(*tool.TimeoutSeconds * float64(time.Second))
 	}

@@ -19,6 +19,8 @@ const (
 	StatusFailed     = "failed"
 	StatusHandedBack = "handed_back"
 	StatusCancelled  = "cancelled"
+	// StatusAwaitingApproval is no end: the result so far of a run that waits for approvals, see Engine.Resume.
+	StatusAwaitingApproval = "awaiting_approval"
 )
 
 // Invoker reaches a tool. input is validated and coerced; the value returned is the tool's raw answer (any JSON
@@ -46,6 +48,7 @@ type CallInfo struct {
 	StepID    string
 	Attempt   int  // 1-based
 	Fallback  bool // the call of a step's fallback tool
+	Preview   bool // a dry run's call of a Previewer
 }
 
 // Classes of tool errors, which retry policies name.
@@ -100,6 +103,11 @@ type RunResult struct {
 	InitialInput       map[string]any `json:"initial_input"`
 	DryRun             bool           `json:"dry_run"`
 	HandBack           *HandBack      `json:"hand_back"`
+
+	// Awaiting and Checkpoint belong to a run that waits: what must be decided, and where to go on. They are not part
+	// of the record; the checkpoint holds true values.
+	Awaiting   []ApprovalRequest `json:"-"`
+	Checkpoint *Checkpoint       `json:"-"`
 }
 
 // HandBack says where an agent goes on when a flow ended as handed_back.
@@ -141,8 +149,8 @@ type StepRecord struct {
 
 // Approval is the recorded decision of a step that needed one.
 type Approval struct {
-	Decision string `json:"decision"`
-	Reason   string `json:"reason"`
+	Decision string  `json:"decision"` // approve, deny
+	Reason   *string `json:"reason"`
 }
 
 // Decision is the recorded choice among a step's candidate tools.
@@ -191,8 +199,17 @@ type Options struct {
 	Limits      Limits
 	// MaxSideEffects refuses tools above the level; "" allows all. Unknown safety counts as external.
 	MaxSideEffects flows.SideEffects
-	// StrictSafety never retries tools whose contract does not allow it, and refuses tools that need an approval.
+	// StrictSafety never retries tools whose contract does not allow it, and refuses tools that need an approval where
+	// nobody can be asked.
 	StrictSafety bool
+
+	Decider     Decider // nil: steps with candidates call their own tool
+	Decisions   DecisionPolicy
+	Approver    Approver  // nil: approvals are advice, or refused under StrictSafety
+	Guardrail   Guardrail // nil: nothing is blocked
+	Kernel      Kernel    // nil: capability steps fail
+	Cache       StepCache // nil: every call is made
+	Checkpoints Checkpointer
 }
 
 // Limits of one run; zero means the default in parentheses.

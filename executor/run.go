@@ -30,6 +30,10 @@ type run struct {
 	// executed counts the records of steps, finished those that succeeded without being skipped.
 	executed, finished int
 	failure            *failure // what ended the run
+	decided            int      // decisions asked for
+	awaiting           []ApprovalRequest
+	replay             *replay        // nil: no replay
+	dynamic            map[string]any // the caller's dynamic params
 }
 
 // Run executes a plan and always returns a result: a flow that fails, is handed back or cancelled says so in it.
@@ -38,6 +42,7 @@ type run struct {
 func (e *Engine) Run(ctx context.Context, plan *Plan, in RunInput) *RunResult {
 	ctx, cancel := context.WithTimeoutCause(ctx, e.limits.MaxRunTime, errRunTime)
 	defer cancel()
+	in.OnEvent = redactEvents(in.OnEvent, in.DynamicParams)
 	r := e.newRun(ctx, plan, in)
 	r.start()
 	return r.result
@@ -46,7 +51,7 @@ func (e *Engine) Run(ctx context.Context, plan *Plan, in RunInput) *RunResult {
 var errRunTime = errors.New("the run's time limit has passed")
 
 func (e *Engine) newRun(ctx context.Context, plan *Plan, in RunInput) *run {
-	r := &run{e: e, plan: plan, in: in, ctx: ctx, runID: in.RunID}
+	r := &run{e: e, plan: plan, in: in, ctx: ctx, runID: in.RunID, dynamic: in.DynamicParams}
 	if r.runID == "" {
 		r.runID = e.newID()
 	}
@@ -86,6 +91,9 @@ func (r *run) start() {
 // begin checks limits and the input, and sets up the context from the validated, coerced input.
 func (r *run) begin() bool {
 	input, size, err := snapshotObject(r.in.Input)
+	if err == nil && len(r.dynamic) > 0 {
+		r.dynamic, _, err = snapshotObject(r.dynamic)
+	}
 	if err != nil {
 		r.result.InitialInput = map[string]any{}
 		return r.endWith(StatusFailed, -1, r.result.InitialInput, failSchema("flow_input", r.plan.flow.Name, -1,
@@ -101,7 +109,9 @@ func (r *run) begin() bool {
 		return r.endWith(StatusFailed, -1, r.result.InitialInput, f)
 	}
 	r.result.InitialInput = input
-	r.vars = vars{values: maps.Clone(input), size: size}
+	r.vars = vars{values: make(map[string]any, len(input)+len(r.dynamic)), size: size}
+	maps.Copy(r.vars.values, input)
+	maps.Copy(r.vars.values, r.dynamic)
 	return true
 }
 

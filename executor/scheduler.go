@@ -89,6 +89,41 @@ func (e *Engine) call(ctx context.Context, tool *flows.Tool, timeout time.Durati
 	}
 }
 
+// askDecider asks the Decider within the policy's timeout. A decision that comes later is dropped, and counted as an
+// abandoned call until it does.
+func (e *Engine) askDecider(ctx context.Context, request DecisionRequest) (chosen string, timedOut bool, err error) {
+	ask := func(ctx context.Context) (got answer) {
+		defer protect(&got.err)
+		got.value, got.err = e.decider.Decide(ctx, request)
+		return got
+	}
+	if e.decisions.Timeout <= 0 {
+		got := ask(ctx)
+		chosen, _ = got.value.(string)
+		return chosen, false, got.err
+	}
+	ctx, cancel := context.WithTimeout(ctx, e.decisions.Timeout)
+	defer cancel()
+	done := make(chan answer)
+	go func() {
+		got := ask(ctx)
+		select {
+		case done <- got:
+		case <-ctx.Done():
+			e.outstanding.Add(-1)
+		}
+	}()
+	select {
+	case got := <-done:
+		chosen, _ = got.value.(string)
+		return chosen, false, got.err
+	case <-ctx.Done():
+		e.outstanding.Add(1)
+		e.abandoned.Add(1)
+		return "", true, ctx.Err()
+	}
+}
+
 // invoke turns a panic of an in-process tool into its error.
 func (e *Engine) invoke(ctx context.Context, tool *flows.Tool, input map[string]any, info CallInfo) (got answer) {
 	defer func() {
@@ -96,8 +131,12 @@ func (e *Engine) invoke(ctx context.Context, tool *flows.Tool, input map[string]
 			got = answer{err: &ToolError{Class: ClassOther, Code: "tool_panic", Message: fmt.Sprintf("tool panicked: %v", p)}}
 		}
 	}()
-	v, err := e.invoker.Invoke(ctx, tool, input, info)
-	return answer{v, err}
+	if info.Preview {
+		got.value, got.err = e.previewer.Preview(ctx, tool, input, info)
+	} else {
+		got.value, got.err = e.invoker.Invoke(ctx, tool, input, info)
+	}
+	return got
 }
 
 // sleep waits on a real timer; it is the default of Options.Sleep.

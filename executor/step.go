@@ -22,8 +22,13 @@ func (v *visit) prepare() {
 func (v *visit) ready() *failure {
 	sp := v.sp
 	v.tool = sp.primary
-	if v.tool == nil && sp.step.FlowName == "" {
-		return failMissingTool(sp.name)
+	if f := v.decide(); f != nil {
+		return f
+	}
+	if v.tool == nil {
+		if f := v.untooled(); f != nil {
+			return f
+		}
 	}
 	if sp.each != nil {
 		if f := v.readyElements(); f != nil {
@@ -32,27 +37,34 @@ func (v *visit) ready() *failure {
 	} else if f := v.resolve(); f != nil {
 		return f
 	}
-	v.emit(Event{Kind: EventStepStart, StepIndex: sp.index, ToolName: sp.name, Inputs: v.resolved})
+	v.emit(Event{Kind: EventStepStart, StepIndex: sp.index, ToolName: v.name, Inputs: v.resolved})
 	if v.tool == nil {
-		return nil // a flow's own steps pass the gates
+		return nil // a flow's own steps pass the gates, a kernel has its own
 	}
-	skip, f := v.r.safety(sp, v.tool)
-	if skip {
-		v.ended = true
-		v.rec.skip()
+	return v.gates()
+}
+
+// untooled fails a step without a tool, unless a flow or a kernel runs it.
+func (v *visit) untooled() *failure {
+	switch {
+	case v.sp.capability && v.r.e.kernel == nil:
+		return failExecution(v.name, v.sp.index, &ToolError{Class: ClassOther, Message: fmt.Sprintf(
+			"Step '%s' has step_type='capability' and no kernel is configured for capability '%s'; configure one, or use a tool.", v.sp.step.StepID, v.sp.step.CapabilityID)})
+	case v.sp.capability || v.sp.step.FlowName != "":
+		return nil
 	}
-	return f
+	return failMissingTool(v.name)
 }
 
 // resolve takes the step's arguments from the context that it sees.
 func (v *visit) resolve() *failure {
 	sp := v.sp
-	resolved, f := sp.mapping.resolve(v.values, sp.name, sp.index)
+	resolved, f := sp.mapping.resolve(v.values, v.name, sp.index)
 	if f != nil {
 		return f
 	}
 	v.resolved, v.rec.Inputs = resolved, resolved
-	return sp.inContract.check("step_input_contract", sp.name, sp.index, resolved)
+	return sp.inContract.check("step_input_contract", v.name, sp.index, resolved)
 }
 
 // execute runs a prepared step.
@@ -65,14 +77,24 @@ func (v *visit) execute() {
 	v.finished = v.r.e.now()
 }
 
-// executeOnce runs a step or an element of it: the call with its retries, rescue by on_error, output contract.
+// executeOnce runs a step or an element of it: the call with its retries, rescue by on_error, output contract, output
+// guardrail, cache.
 func (v *visit) executeOnce() {
 	v.outputs, v.size, v.f = v.attempts()
 	if v.f != nil {
+		if v.r.previews(v.tool) {
+			return // the failure of a preview is not one of the tool
+		}
 		v.outputs, v.size, v.f = v.rescue(v.f)
 	}
-	if v.f == nil && !v.rec.Skipped {
-		v.f = v.sp.outContract.check("step_output_contract", v.sp.name, v.sp.index, v.outputs)
+	if v.f != nil || v.rec.Skipped {
+		return
+	}
+	if v.f = v.sp.outContract.check("step_output_contract", v.name, v.sp.index, v.outputs); v.f == nil {
+		v.f = v.guardOutput(v.outputs)
+	}
+	if v.f == nil && v.key != "" && !v.rec.Cached && !v.rec.FallbackUsed {
+		v.r.e.cache.Put(v.key, v.outputs, v.size)
 	}
 }
 
@@ -85,32 +107,38 @@ func (rec *StepRecord) skip() {
 // attempts validates the inputs once (a failure there is never retried: it cannot change) and calls the tool until
 // it answers or the retry policy ends.
 func (v *visit) attempts() (map[string]any, int, *failure) {
-	r, sp, rec := v.r, v.sp, v.rec
+	r, rec := v.r, v.rec
 	inputs := v.resolved
 	if v.tool != nil {
 		var f *failure
-		if inputs, f = v.tool.accept(sp.index, v.resolved); f != nil {
+		if inputs, f = v.tool.accept(v.sp.index, v.resolved); f != nil {
 			rec.RetryErrors = []string{f.raw}
 			return nil, 0, f
 		}
 	}
 	rec.Inputs = inputs
-	policy, suppressed := r.retryPolicy(sp)
+	if v.key = v.cacheKey(inputs); v.key != "" {
+		if outputs, size, hit := r.e.cache.Get(v.key); hit {
+			rec.Cached = true
+			return outputs, size, nil
+		}
+	}
+	policy, suppressed := v.retryPolicy()
 	for attempt := 1; ; attempt++ {
 		outputs, size, f := v.call(inputs, attempt)
 		if f == nil {
 			return outputs, size, nil
 		}
 		// The errors of a flow stand in its result; they are listed here only where it is tried again.
-		if !f.ended && (v.tool != nil || policy != nil) {
+		if !f.ended && !f.pending && (v.tool != nil || policy != nil) {
 			rec.RetryErrors = append(rec.RetryErrors, f.raw+suppressed)
 		}
-		if f.ended || policy == nil || attempt > policy.MaxRetries || !retryable(policy, f) {
+		if f.ended || f.pending || policy == nil || attempt > policy.MaxRetries || !retryable(policy, f) {
 			return nil, 0, f
 		}
 		if delay := Backoff(policy, attempt, r.e.jitter()); delay > 0 {
 			if err := r.e.sleep(r.ctx, delay); err != nil || r.ctx.Err() != nil {
-				return nil, 0, failCancelled(r.plan.flow.Name, sp.index, r.ended())
+				return nil, 0, failCancelled(r.plan.flow.Name, v.sp.index, r.ended())
 			}
 		}
 		rec.RetryCount = attempt
@@ -119,10 +147,13 @@ func (v *visit) attempts() (map[string]any, int, *failure) {
 
 // call is one attempt at what the step calls.
 func (v *visit) call(inputs map[string]any, attempt int) (map[string]any, int, *failure) {
-	if v.tool == nil {
-		return v.callFlow()
+	switch {
+	case v.tool != nil:
+		return v.attempt(v.tool, inputs, attempt, false)
+	case v.sp.capability:
+		return v.callCapability(inputs, attempt)
 	}
-	return v.attempt(v.tool, inputs, attempt, false)
+	return v.callFlow()
 }
 
 // attempt is one call of a tool: a private copy of the inputs goes out, a private copy of the answer comes in, is
@@ -134,7 +165,7 @@ func (v *visit) attempt(tp *toolPlan, inputs map[string]any, attempt int, fallba
 		return nil, 0, failExecution(tp.tool.Name, sp.index, &ToolError{Class: ClassOther, Message: "the input " + err.Error()})
 	}
 	raw, err := r.e.call(r.ctx, tp.tool, tp.timeout, sent, CallInfo{RunID: r.runID, TraceID: r.result.TraceID,
-		Path: v.path(), StepIndex: sp.index, StepID: sp.step.StepID, Attempt: attempt, Fallback: fallback})
+		Path: v.path(), StepIndex: sp.index, StepID: sp.step.StepID, Attempt: attempt, Fallback: fallback, Preview: r.previews(tp)})
 	if err != nil {
 		return nil, 0, r.callFailure(sp, tp, err)
 	}
@@ -177,7 +208,7 @@ func (r *run) callFailure(sp *stepPlan, tp *toolPlan, err error) *failure {
 func (v *visit) rescue(f *failure) (map[string]any, int, *failure) {
 	sp, rec := v.sp, v.rec
 	switch {
-	case f.ended || sp.onError == onErrorFail:
+	case f.ended || f.pending || sp.onError == onErrorFail:
 		return nil, 0, f
 	case sp.onError == onErrorSkip && v.element > 0:
 		v.skips = true
@@ -192,7 +223,19 @@ func (v *visit) rescue(f *failure) (map[string]any, int, *failure) {
 	if sp.fallback == nil {
 		return nil, 0, failMissingTool(sp.fallbackName)
 	}
-	skip, f := v.r.safety(sp, sp.fallback)
+	if f := v.r.checkCeiling(sp, sp.fallback); f != nil {
+		return nil, 0, f
+	}
+	if v.fallbackApproval != nil {
+		rec.Approval = v.fallbackApproval
+	}
+	if v.fallbackDenied != nil {
+		return nil, 0, v.fallbackDenied
+	}
+	if f := v.guardInput(sp.fallback); f != nil {
+		return nil, 0, f
+	}
+	skip, f := v.r.checkDryRun(sp, sp.fallback)
 	if f != nil {
 		return nil, 0, f
 	}

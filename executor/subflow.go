@@ -19,7 +19,7 @@ func (v *visit) callFlow() (map[string]any, int, *failure) {
 		return nil, 0, failFlow("Sub-flow '%s' was refused: %s", v.sp.name, reason)
 	}
 	inner := r.e.newRun(r.ctx, sub.plan, RunInput{Input: v.resolved, RunID: r.runID, TraceID: r.e.newID(),
-		DryRun: r.in.DryRun, DryRunUnsupported: r.in.DryRunUnsupported, OnEvent: v.forward()})
+		DryRun: r.in.DryRun, DryRunUnsupported: r.in.DryRunUnsupported, DynamicParams: r.dynamic, CacheScope: r.in.CacheScope, OnEvent: v.forward()})
 	inner.path = v.path() + "/"
 	inner.start()
 	result := inner.result

@@ -26,9 +26,6 @@ func Run(v *Vector, now func() time.Time) Outcome {
 }
 
 func (v *Vector) run(now func() time.Time) (Verdict, string, error) {
-	if reason := v.scope(); reason != "" {
-		return OutOfScope, reason, nil
-	}
 	expect, ok := v.expectValues.(map[string]any)
 	if !ok {
 		return Fail, "expect is no object", nil
@@ -59,8 +56,9 @@ func (v *Vector) execute(now func() time.Time) (map[string]any, error) {
 	}
 	var call struct {
 		Force             bool
-		DryRun            bool   `json:"dry_run"`
-		DryRunUnsupported string `json:"dry_run_unsupported"`
+		DryRun            bool           `json:"dry_run"`
+		DryRunUnsupported string         `json:"dry_run_unsupported"`
+		DynamicParams     map[string]any `json:"dynamic_params"`
 	}
 	if data, err := json.Marshal(v.Call); err != nil || json.Unmarshal(data, &call) != nil {
 		return nil, fmt.Errorf("call: %v", err)
@@ -69,21 +67,9 @@ func (v *Vector) execute(now func() time.Time) (map[string]any, error) {
 	if err := executor.Gate(flow, call.Force); errors.As(err, &cw) {
 		return map[string]any{"raised": map[string]any{"code": cw.Code, "type": cw.Class, "flow_name": flow.Name, "status": string(flow.Status)}}, nil
 	}
-	set, err := v.flowSet(flow)
-	if err != nil {
-		return nil, err
-	}
-	depth, err := v.compositionDepth()
-	if err != nil {
-		return nil, err
-	}
-	var ce *executor.CompositionError
-	if err := executor.CheckComposition(flow, set, depth); errors.As(err, &ce) {
-		return map[string]any{"raised": map[string]any{"code": flows.CWFlowComposition.Code, "type": flows.CWFlowComposition.Class, "flow_name": ce.Flow, "reason": ce.Reason, "message": ce.Error()}}, nil
-	}
-	plan, diagnostics := executor.Compile(flow, w.tools, executor.CompileOptions{Schemas: w.schemas, Flows: set, MaxCompositionDepth: depth})
+	plan, refused, err := v.plan(w, flow)
 	if plan == nil {
-		return nil, fmt.Errorf("no plan: %v", diagnostics)
+		return refused, err
 	}
 	engine, err := v.engine(w, now)
 	if err != nil {
@@ -97,7 +83,44 @@ func (v *Vector) execute(now func() time.Time) (map[string]any, error) {
 	if !ok {
 		return nil, errors.New("input is no object")
 	}
-	return resultForm(engine.Run(context.Background(), plan, executor.RunInput{Input: object, DryRun: call.DryRun, DryRunUnsupported: call.DryRunUnsupported}))
+	in := executor.RunInput{Input: object, DryRun: call.DryRun, DryRunUnsupported: call.DryRunUnsupported, DynamicParams: call.DynamicParams}
+	if err := in.Check(); err != nil { // the reference raises a bare ValueError
+		return map[string]any{"raised": map[string]any{"type": "ValueError", "code": nil}}, nil
+	}
+	if v.Repeat < 2 {
+		return resultForm(engine.Run(context.Background(), plan, in))
+	}
+	var runs []any
+	for range v.Repeat {
+		form, err := resultForm(engine.Run(context.Background(), plan, in))
+		if err != nil {
+			return nil, err
+		}
+		runs = append(runs, form)
+	}
+	return map[string]any{"runs": runs}, nil
+}
+
+// plan compiles the flow with the flows that it calls. A composition that is refused is in the vectors' form.
+func (v *Vector) plan(w *world, flow *flows.Flow) (plan *executor.Plan, refused map[string]any, err error) {
+	set, err := v.flowSet(flow)
+	if err != nil {
+		return nil, nil, err
+	}
+	depth, err := v.compositionDepth()
+	if err != nil {
+		return nil, nil, err
+	}
+	var ce *executor.CompositionError
+	if err := executor.CheckComposition(flow, set, depth); errors.As(err, &ce) {
+		return nil, map[string]any{"raised": map[string]any{"code": flows.CWFlowComposition.Code, "type": flows.CWFlowComposition.Class,
+			"flow_name": ce.Flow, "reason": ce.Reason, "message": ce.Error()}}, nil
+	}
+	plan, diagnostics := executor.Compile(flow, w.tools, executor.CompileOptions{Schemas: w.schemas, Flows: set, MaxCompositionDepth: depth})
+	if plan == nil {
+		return nil, nil, fmt.Errorf("no plan: %v", diagnostics)
+	}
+	return plan, nil, nil
 }
 
 // load registers the vector's flow: reads it and checks its topology. A refusal is in the vectors' form.
@@ -199,6 +222,9 @@ func (v *Vector) engine(w *world, now func() time.Time) (*executor.Engine, error
 				return nil, fmt.Errorf("%s: %w", option, err)
 			}
 		}
+	}
+	if err := v.seams(&opts, now); err != nil {
+		return nil, err
 	}
 	return executor.New(opts), nil
 }

@@ -89,42 +89,6 @@ type Outcome struct {
 	Note    string
 }
 
-// scope says why this version does not run a vector, "" when it does. Reasons are rules about what the vector
-// uses, never its id.
-func (v *Vector) scope() string {
-	var flow struct {
-		Type  string
-		Steps []struct {
-			StepType string `json:"step_type"`
-		}
-	}
-	if len(v.Flow) > 0 {
-		_ = json.Unmarshal(v.Flow, &flow) // what is malformed is for the codec to refuse
-	}
-	for _, s := range flow.Steps {
-		if s.StepType == "capability" {
-			return "capability steps"
-		}
-	}
-	for _, o := range [][2]string{{"step_cache", "step cache"}, {"approval", "approvals"}, {"decision", "decisions"}, {"guardrail", "guardrails"}} {
-		if _, used := v.Executor[o[0]]; used {
-			return o[1]
-		}
-	}
-	if _, used := v.Call["dynamic_params"]; used {
-		return "dynamic params"
-	}
-	if policy, used := v.Call["dry_run_unsupported"]; used && string(policy) != `"skip"` && string(policy) != `"abort"` {
-		return "arguments that the API's schema refuses"
-	}
-	for _, t := range v.Tools {
-		if len(t.DryRunFn) > 0 && string(t.DryRunFn) != "null" {
-			return "dry-run previews"
-		}
-	}
-	return ""
-}
-
 // world is a vector's tools and schemas, ready for one executor. Tool instances keep their state over repeats.
 type world struct {
 	tools    executor.Tools
@@ -156,6 +120,9 @@ func (v *Vector) world() (*world, error) {
 		}
 		w.tools[spec.Name] = tool
 		w.registry.Register("vector:"+spec.Name, newFn(params.(map[string]any)).call, false)
+		if preview, err := value.Decode(spec.DryRunFn); err == nil && preview != nil {
+			w.registry.RegisterPreview("vector:"+spec.Name, newFn(preview.(map[string]any)).call)
+		}
 	}
 	return w, nil
 }

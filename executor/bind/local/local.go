@@ -27,17 +27,21 @@ type Registry struct {
 }
 
 type entry struct {
-	fn     Func
-	prompt bool
+	fn      Func
+	preview Func // nil: none
+	prompt  bool
 }
 
-var _ executor.PromptInvoker = (*Registry)(nil)
+var (
+	_ executor.PromptInvoker = (*Registry)(nil)
+	_ executor.Previewer     = (*Registry)(nil)
+)
 
 // New returns a Registry with the builtins.
 func New() *Registry {
 	r := &Registry{funcs: map[string]entry{}}
 	for name, fn := range builtins {
-		r.funcs[name] = entry{fn, true}
+		r.funcs[name] = entry{fn: fn, prompt: true}
 	}
 	return r
 }
@@ -47,7 +51,31 @@ func New() *Registry {
 func (r *Registry) Register(name string, fn Func, prompt bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.funcs[name] = entry{fn, prompt}
+	r.funcs[name] = entry{fn: fn, prompt: prompt}
+}
+
+// RegisterPreview gives a registered tool the function that a dry run calls in its place; it must have no side effects.
+func (r *Registry) RegisterPreview(name string, preview Func) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	e := r.funcs[name]
+	e.preview = preview
+	r.funcs[name] = e
+}
+
+// Previews implements executor.Previewer.
+func (r *Registry) Previews(tool *flows.Tool) bool {
+	e, _ := r.lookup(tool)
+	return e.preview != nil
+}
+
+// Preview implements executor.Previewer.
+func (r *Registry) Preview(ctx context.Context, tool *flows.Tool, input map[string]any, _ executor.CallInfo) (any, error) {
+	e, _ := r.lookup(tool)
+	if e.preview == nil {
+		return nil, &executor.ToolError{Class: executor.ClassOther, Code: string(flows.CodeUnbound), Message: fmt.Sprintf("in-process tool '%s' has no preview", nameOf(tool))}
+	}
+	return e.preview(ctx, input)
 }
 
 // Invoke implements executor.Invoker. The binding's local field names the tool, the tool's own name where it is empty.
