@@ -254,6 +254,7 @@ func FuzzVectorFile(f *testing.F) {
 			}
 		}
 	}
+	f.Add([]byte(`{"group":"registry","vectors":[{"id":"registry/none","expect":{}}]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		file, err := parse("fuzz.json", data)
 		if err != nil {

@@ -247,6 +247,9 @@ func checkRegistry(v *vector) Outcome {
 	if err := v.decode(&spec); err != nil {
 		return failed("vector: %v", err)
 	}
+	if len(spec.Order) == 0 {
+		return failed("vector: no versions to register")
+	}
 	parsed := make([]flows.Version, len(spec.Order))
 	for i, text := range spec.Order {
 		var err error
