@@ -41,9 +41,10 @@ type cli struct {
 	Mine        mineCmd        `cmd:"" help:"Mine the recorded sessions and put what was found in the queue."`
 	Proposals   proposalsCmd   `cmd:"" help:"List, show and review proposals."`
 	Promote     promoteCmd     `cmd:"" help:"Make an approved proposal an active flow."`
-	Flows       flowsCmd       `cmd:"" help:"List and show flows."`
+	Flows       flowsCmd       `cmd:"" help:"List, show, draw, check, test, compare, propose and export flows."`
 	Tools       toolsCmd       `cmd:"" help:"Apply, list and show tools."`
 	Run         runCmd         `cmd:"" help:"Run a flow."`
+	Runs        runsCmd        `cmd:"" help:"List, show and draw runs, and what they teach."`
 	Report      reportCmd      `cmd:"" help:"Show what the runs avoided."`
 	Keys        keysCmd        `cmd:"" help:"Create, list and revoke API keys."`
 	Demo        demoCmd        `cmd:"" help:"Play the whole loop on this machine."`

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -87,3 +88,10 @@ func dash(s string) string {
 
 // pathOf writes tools as a path.
 func pathOf(tools []string) string { return strings.Join(tools, " > ") }
+
+// decodeExact decodes JSON so that numbers keep their digits.
+func decodeExact(data []byte, into any) error {
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.UseNumber()
+	return d.Decode(into)
+}

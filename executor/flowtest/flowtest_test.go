@@ -266,7 +266,7 @@ func TestLoadRefuses(t *testing.T) {
 	_, err := Load(t.TempDir())
 	assert.ErrorContains(t, err, "has no *.test.yaml")
 	_, err = Load(filepath.Join(t.TempDir(), "absent"))
-	assert.ErrorContains(t, err, "cannot be read")
+	assert.Equal(t, flows.CodeNotFound, flows.CodeOf(err))
 }
 
 func TestRecorderThenReplay(t *testing.T) {

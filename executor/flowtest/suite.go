@@ -232,8 +232,11 @@ func invalid(path, format string, args ...any) error {
 // walk lists path itself when it is a file, else the wanted files under it.
 func walk(path string, wanted func(string) bool) ([]string, error) {
 	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, flows.NewError(flows.CodeNotFound, fmt.Sprintf("no file or folder %q", path))
+	}
 	if err != nil {
-		return nil, invalid(path, "cannot be read: %v", errors.Unwrap(err))
+		return nil, invalid(path, "cannot be read: %v", err)
 	}
 	if !info.IsDir() {
 		return []string{path}, nil

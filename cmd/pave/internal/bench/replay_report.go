@@ -73,6 +73,7 @@ type replayBounds struct {
 }
 
 type replayBaselines struct {
+	Reference    float64 `json:"reference_observer_pct"`
 	AllInputs    float64 `json:"all_inputs_pct"`
 	SequenceOnly float64 `json:"sequence_only_pct"`
 }
@@ -83,6 +84,7 @@ type replayTally struct {
 	bounds     replay.Bounds
 	allInputs  replay.Outcome
 	sequences  replay.Outcome
+	reference  replay.Outcome
 	trainCalls int
 }
 
@@ -116,6 +118,7 @@ func (t *replayTally) add(u *replayTally) {
 	t.bounds.Add(&u.bounds)
 	t.allInputs.Add(&u.allInputs)
 	t.sequences.Add(&u.sequences)
+	t.reference.Add(&u.reference)
 }
 
 func (t *replayTally) figures() replayFigures {
@@ -124,7 +127,7 @@ func (t *replayTally) figures() replayFigures {
 	return replayFigures{
 		TestSessions: o.Sessions, TestCalls: o.Calls, TestLLMCalls: o.LLMCalls,
 		Bounds:          replayBounds{of(t.bounds.Structural), of(t.bounds.SequenceOnly), of(t.bounds.Oracle), of(t.bounds.SupportOracle)},
-		Baselines:       replayBaselines{of(t.allInputs.Saved), of(t.sequences.Saved)},
+		Baselines:       replayBaselines{of(t.reference.Saved), of(t.allInputs.Saved), of(t.sequences.Saved)},
 		RepeatSavingPct: percent(o.RepeatTurns, o.RecordedLLMCalls), ExtraCalls: o.Extra,
 		ProposalsPer1000: round2(1000 * float64(t.points[0].flows) / float64(max(1, t.trainCalls))),
 	}

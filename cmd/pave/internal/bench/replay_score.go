@@ -1,13 +1,17 @@
 package bench
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 
+	"pave/analyzer/baseline"
 	"pave/analyzer/replay"
 	"pave/flows"
+	"pave/flows/value"
+	"pave/ingest"
 )
 
 // replayReport collects the tallies of all data sets.
@@ -32,6 +36,11 @@ func (d *replayDomain) score(r *replayReport, floors [len(points)]replay.Floor) 
 	training := replay.NewTraining(d.all.from)
 	allInputs := replay.NewScorer(training.AllInputs())
 	sequences := replay.NewScorer(training.SequenceOnly(len(d.all.flows)))
+	referenceAll, err := referenceFlows(d.train)
+	if err != nil {
+		return err
+	}
+	reference := replay.NewScorer(referenceAll)
 	trainCalls := 0
 	for _, s := range d.all.from {
 		trainCalls += s.Calls
@@ -60,6 +69,8 @@ func (d *replayDomain) score(r *replayReport, floors [len(points)]replay.Floor) 
 		t.allInputs.Add(&o)
 		o = sequences.Session(ready)
 		t.sequences.Add(&o)
+		o = reference.Session(ready)
+		t.reference.Add(&o)
 		b := training.Bounds(ready)
 		t.bounds.Add(&b)
 	}
@@ -105,4 +116,56 @@ func exportFlows(dir string, domains []replayDomain) error {
 		}
 	}
 	return nil
+}
+
+// referenceFlows are what the base system's observer proposes for sessions, whose names it sees only: sequences that
+// occur three times, wired by equal names in the first occurrence. The first step takes what its call was given.
+func referenceFlows(sessions []recordedSession) ([]*replay.Flow, error) {
+	o, err := baseline.NewObserver(nil)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range sessions {
+		t := baseline.Trace{ID: s.ID}
+		for _, run := range s.Runs {
+			for i := range run.Calls {
+				c := &run.Calls[i]
+				step := baseline.Step{Tool: c.Tool, Inputs: keysOf(c.Args)}
+				if c.Status != ingest.StatusError {
+					step.Outputs = keysOf(c.Result)
+				}
+				t.Steps = append(t.Steps, step)
+			}
+		}
+		o.Add(t)
+	}
+	maxLength := 8
+	suggestions, err := o.SuggestFlows(baseline.ObserverOptions{MinOccurrences: 3, MinLength: 2, MaxLength: &maxLength})
+	if err != nil {
+		return nil, err
+	}
+	all := make([]*flows.Flow, len(suggestions))
+	for i := range suggestions {
+		all[i] = suggestions[i].Flow
+		all[i].Steps[0].InputMapping = nil
+	}
+	return compileAll(all)
+}
+
+// keysOf lists the names of a recorded object in their order; a value that is none has the one name that it gets when
+// a flow runs.
+func keysOf(raw json.RawMessage) []string {
+	v, err := value.DecodeOrdered(raw, value.Limits{})
+	if err != nil || v == nil {
+		return nil
+	}
+	members, ok := v.(value.Members)
+	if !ok {
+		return []string{"result"}
+	}
+	keys := make([]string, len(members))
+	for i, m := range members {
+		keys[i] = m.Key
+	}
+	return keys
 }

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"io"
+
+	"pave/api/gen"
+	"pave/cmd/pave/internal/output"
+	"pave/flows/diagram"
+)
+
+// drawFlags choose the form of a drawing.
+type drawFlags struct {
+	Format    string `help:"Form: ${enum}." env:"PAVE_DRAW_FORMAT" enum:"text,mermaid,dot,svg" default:"text"`
+	Direction string `help:"LR or TD; mermaid is LR and svg TD without it." env:"PAVE_DIRECTION" enum:",LR,TD" default:""`
+}
+
+// drawn is a drawing as an answer.
+type drawn struct {
+	Format  string `json:"format"`
+	Drawing string `json:"drawing"`
+}
+
+func (e *env) printDrawing(format, text string) error {
+	return e.printValue(drawn{Format: format, Drawing: text}, func(w io.Writer) error {
+		_, err := io.WriteString(w, output.CleanLines(text))
+		return err
+	})
+}
+
+type flowsVizCmd struct {
+	Flow string `arg:"" help:"NAME, NAME@VERSION or a flow file."`
+	drawFlags
+}
+
+// Run draws a flow.
+func (c *flowsVizCmd) Run(e *env) error {
+	flow, _, err := readFlow(e, c.Flow)
+	if err != nil {
+		return err
+	}
+	text, err := diagram.Draw(flow, diagram.Options{Format: diagram.Format(c.Format), Direction: diagram.Direction(c.Direction)})
+	if err != nil {
+		return err
+	}
+	return e.printDrawing(c.Format, text)
+}
+
+type runsVizCmd struct {
+	ID string `arg:"" help:"The run's id."`
+	drawFlags
+}
+
+// Run draws the flow of a run with what the run did.
+func (c *runsVizCmd) Run(e *env) error {
+	return e.withClient(func(cl *client) error {
+		resp, err := check(cl.GetRunDiagramWithResponse(e.ctx, c.ID, &gen.GetRunDiagramParams{
+			Format: gen.GetRunDiagramParamsFormat(c.Format), Direction: gen.GetRunDiagramParamsDirection(c.Direction)}))
+		if err != nil {
+			return err
+		}
+		return e.printDrawing(c.Format, string(resp.GetBody()))
+	})
+}
