@@ -20,10 +20,10 @@ import (
 )
 
 type analyzeCmd struct {
-	Paths       []string `arg:"" name:"path" help:"Files, folders or patterns; .gz and .zst are read too."`
-	Format      string   `help:"Format of the files: jsonl, tau-bench, traces or logs; detected without it." env:"PAVE_FORMAT" enum:",jsonl,tau-bench,traces,logs" default:""`
-	MinSessions int      `help:"A path must occur in this many sessions; 0 takes the default." env:"PAVE_MIN_SESSIONS"`
-	Top         int      `help:"Rows of each list for people." env:"PAVE_TOP" default:"15"`
+	Paths       []string   `arg:"" name:"path" help:"Files, folders or patterns; .gz and .zst are read too."`
+	Format      fileFormat `help:"Format of the files, such as jsonl, traces or claude-code (a wrong one lists all); detected without it." env:"PAVE_FORMAT" placeholder:"FORMAT"`
+	MinSessions int        `help:"A path must occur in this many sessions; 0 takes the default." env:"PAVE_MIN_SESSIONS"`
+	Top         int        `help:"Rows of each list for people." env:"PAVE_TOP" default:"15"`
 }
 
 // analysis is what an analysis found, in the forms of the API.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/schollz/progressbar/v3"
 
@@ -16,9 +17,22 @@ import (
 )
 
 type importCmd struct {
-	Paths  []string `arg:"" name:"path" help:"Files, folders or patterns; .gz and .zst are read too."`
-	Format string   `help:"Format of the files: jsonl, tau-bench, traces or logs; detected without it." env:"PAVE_FORMAT" enum:",jsonl,tau-bench,traces,logs" default:""`
-	DryRun bool     `help:"Store nothing; with -o jsonl print the normalised calls." env:"PAVE_DRY_RUN"`
+	Paths  []string   `arg:"" name:"path" help:"Files, folders or patterns; .gz and .zst are read too."`
+	Format fileFormat `help:"Format of the files, such as jsonl, traces or claude-code (a wrong one lists all); detected without it." env:"PAVE_FORMAT" placeholder:"FORMAT"`
+	DryRun bool       `help:"Store nothing; with -o jsonl print the normalised calls." env:"PAVE_DRY_RUN"`
+}
+
+// fileFormat is a format that import and analyze read, "" to detect it.
+type fileFormat transcript.Format
+
+// UnmarshalText takes the name of a format.
+func (f *fileFormat) UnmarshalText(text []byte) error {
+	name := transcript.Format(text)
+	if name != transcript.Auto && !slices.Contains(transcript.Formats(), name) {
+		return fmt.Errorf("%q is none of %v", text, transcript.Formats())
+	}
+	*f = fileFormat(name)
+	return nil
 }
 
 // Run records what the files hold, and assembles the sessions at once. Records that cannot be read are reported with
