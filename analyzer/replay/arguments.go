@@ -2,6 +2,7 @@ package replay
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -21,7 +22,7 @@ func (w *walk) group(k int) int {
 		there++
 	}
 	list, state := w.source(s.forEach, nil, "")
-	if state == sourceInput {
+	if state == sourceInput && w.inputName(s.forEach) != "" {
 		return w.listInput(k, there)
 	}
 	elements, _ := list.([]any)
@@ -68,7 +69,7 @@ func (w *walk) listInput(k, there int) int {
 func (w *walk) compare(k int, c *call, element any) {
 	s := &w.flow.steps[k]
 	if c.args == nil {
-		w.m.Exact = false
+		w.fault(k, "", Unmapped)
 	}
 	if s.free {
 		for name, v := range c.args {
@@ -82,7 +83,7 @@ func (w *walk) compare(k int, c *call, element any) {
 	}
 	for name := range c.args {
 		if !slices.ContainsFunc(s.mapping, func(e flows.MappingEntry) bool { return e.Target == name }) {
-			w.m.Exact = false
+			w.fault(k, name, Unmapped)
 		}
 	}
 	for i := range s.mapping {
@@ -104,7 +105,7 @@ func (w *walk) compareAll(k int, c *call) {
 			continue
 		}
 		if w.pos > 0 {
-			w.m.Exact = false // nothing in the context has this name
+			w.fault(k, name, Unmapped) // nothing in the context has this name
 			continue
 		}
 		w.bind(k, name, recorded, true)
@@ -119,7 +120,7 @@ func (w *walk) compareOne(p pending, last bool) {
 		if name := w.inputName(&p.entry.Value); name != "" {
 			w.bind(p.step, name, p.recorded, p.present)
 			if !p.present && p.entry.Value.Kind != flows.MapOptional {
-				w.m.Exact = false
+				w.fault(p.step, p.entry.Target, Wrong)
 			}
 			return
 		}
@@ -142,7 +143,9 @@ func (w *walk) compareOne(p pending, last bool) {
 // judge notes whether an argument is what the flow would pass. Arguments of the first call are no predictions: the
 // caller decides on them when it starts the flow.
 func (w *walk) judge(k int, arg string, right bool) {
-	w.m.Exact = w.m.Exact && right
+	if !right {
+		w.fault(k, arg, Wrong)
+	}
 	if w.pos == 0 && arg != "" {
 		return
 	}
@@ -161,7 +164,7 @@ func (w *walk) bind(k int, name string, v any, present bool) {
 	}
 	w.inputs[name] = v
 	if w.pos > 0 {
-		w.late[name] = true
+		w.late[name] = k
 	}
 }
 
@@ -195,8 +198,34 @@ func (w *walk) source(v *flows.MappingValue, element any, as string) (any, sourc
 			state = sourceLeftOut
 		}
 		return out, state
+	case flows.MapExpr:
+		return w.derive(v.Ref, element, as)
 	}
 	return nil, sourceMissing
+}
+
+// derive evaluates an expression; sourceInput while an input that it reads was not told.
+func (w *walk) derive(source string, element any, as string) (any, sourceState) {
+	d := w.flow.derived[source]
+	if w.untold(d.names, as) != nil {
+		return nil, sourceInput
+	}
+	v, err := d.program.Eval(w.everything(element, as))
+	if err != nil {
+		return nil, sourceMissing
+	}
+	return v, sourceFound
+}
+
+// untold lists the inputs among keys that no argument has told yet.
+func (w *walk) untold(names []string, as string) []string {
+	var out []string
+	for _, name := range names {
+		if _, state := w.lookup(name, "", nil, as); state == sourceInput {
+			out = append(out, name)
+		}
+	}
+	return out
 }
 
 // lookup reads a key, and a pointer into its value.
@@ -239,10 +268,67 @@ func (w *walk) inputName(v *flows.MappingValue) string {
 	return ""
 }
 
-// settle compares the arguments that waited for inputs.
+// settle compares the arguments that waited for inputs. An input that only expressions read is looked for among the
+// values that the caller could give: it is the one that makes the recorded argument, if there is one.
 func (w *walk) settle() {
 	for _, p := range w.waiting {
+		w.guess(p)
 		w.compareOne(p, true)
 	}
 	w.waiting = nil
+}
+
+// maxGuesses bounds the values that are tried for an input.
+const maxGuesses = 500
+
+func (w *walk) guess(p pending) {
+	v := &p.entry.Value
+	for v.Kind == flows.MapOptional {
+		v = v.Inner
+	}
+	as := w.flow.steps[p.step].element
+	untold := w.untold(w.flow.derived[v.Ref].names, as)
+	if v.Kind != flows.MapExpr || len(untold) != 1 || !p.present {
+		return
+	}
+	name, left := untold[0], maxGuesses
+	for _, key := range slices.Sorted(maps.Keys(w.context)) {
+		eachScalar(w.context[key], func(candidate any) bool {
+			if left--; left < 0 {
+				return false
+			}
+			w.inputs[name] = candidate
+			got, state := w.derive(v.Ref, p.element, as)
+			if state == sourceFound && value.Equal(got, p.recorded) && w.givenAtStart(candidate) {
+				w.late[name] = p.step
+				return false
+			}
+			delete(w.inputs, name)
+			return true
+		})
+		if _, found := w.inputs[name]; found {
+			return
+		}
+	}
+}
+
+// eachScalar calls fn with the scalars inside v, in order, until it returns false.
+func eachScalar(v any, fn func(any) bool) bool {
+	switch v := v.(type) {
+	case []any:
+		for _, e := range v {
+			if !eachScalar(e, fn) {
+				return false
+			}
+		}
+		return true
+	case map[string]any:
+		for _, k := range slices.Sorted(maps.Keys(v)) {
+			if !eachScalar(v[k], fn) {
+				return false
+			}
+		}
+		return true
+	}
+	return fn(v)
 }

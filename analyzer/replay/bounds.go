@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"slices"
 	"strings"
 
 	"pave/flows/value"
@@ -10,13 +11,16 @@ import (
 const (
 	maxGram     = 8 // longest sequence
 	minSessions = 3 // training sessions that must have a sequence, or an argument's value for a constant
+	// constantShare is the share of the training sessions with an argument in which a constant of it has its value.
+	constantShare = 0.8
 )
 
-// Bounds are turns that could be saved at most, as sums over sessions.
+// Bounds are turns that could be saved at most, as sums over sessions. All but Structural take segments without a
+// failed call, as applications do.
 type Bounds struct {
 	// Structural: each stretch in one go.
 	Structural int
-	// SequenceOnly: segments whose tools the training part has in several sessions.
+	// SequenceOnly: segments of at most eight calls whose tools several training sessions have.
 	SequenceOnly int
 	// Oracle: segments in which every argument after the first call is a constant of the training part, says
 	// nothing, or was there before: in what the user wrote, in results, in arguments.
@@ -37,7 +41,8 @@ func (b *Bounds) Add(c *Bounds) {
 // argument takes in several sessions. It is read-only once made.
 type Training struct {
 	grams     map[string]support
-	constants map[constant]support
+	values    map[constant]support
+	passed    map[[2]string]support // tool and argument
 	sequences map[string][]string
 	occurring map[string]int
 }
@@ -63,7 +68,7 @@ func (s support) seenIn(session int) support {
 
 // NewTraining reads the training sessions.
 func NewTraining(sessions []*Session) *Training {
-	t := &Training{grams: map[string]support{}, constants: map[constant]support{}, sequences: map[string][]string{}, occurring: map[string]int{}}
+	t := &Training{grams: map[string]support{}, values: map[constant]support{}, passed: map[[2]string]support{}, sequences: map[string][]string{}, occurring: map[string]int{}}
 	for n, s := range sessions {
 		for _, stretch := range s.stretches {
 			for i := range stretch {
@@ -78,13 +83,18 @@ func NewTraining(sessions []*Session) *Training {
 func (t *Training) addCall(c *call, session int) {
 	for name, v := range c.args {
 		key := constant{c.tool, name, value.Hash(value.Key{}, v)}
-		t.constants[key] = t.constants[key].seenIn(session)
+		t.values[key] = t.values[key].seenIn(session)
+		passed := [2]string{c.tool, name}
+		t.passed[passed] = t.passed[passed].seenIn(session)
 	}
 }
 
 func (t *Training) addGrams(calls []call, session int) {
 	var tools []string
 	for i := range calls[:min(maxGram, len(calls))] {
+		if calls[i].failed {
+			return
+		}
 		tools = append(tools, calls[i].tool)
 		if i == 0 {
 			continue
@@ -113,48 +123,89 @@ func (t *Training) supported(calls []call) bool {
 func (t *Training) Bounds(s *Session) Bounds {
 	var b Bounds
 	for _, stretch := range s.stretches {
-		derivable := make([]bool, len(stretch))
-		for i := range stretch {
-			derivable[i] = t.derivable(s, &stretch[i])
-		}
+		derived, frequent := t.conditions(s, stretch)
 		b.Structural += turns(stretch) - 1
-		all := func(from, to int) bool {
-			for i := from + 1; i < to; i++ {
-				if !derivable[i] {
-					return false
-				}
-			}
-			return true
-		}
-		frequent := func(from, to int) bool { return to-from <= maxGram && t.supported(stretch[from:to]) }
-		b.Oracle += mostSaved(stretch, all)
-		b.SequenceOnly += mostSaved(stretch, frequent)
-		b.SupportOracle += mostSaved(stretch, func(from, to int) bool { return all(from, to) && frequent(from, to) })
+		b.Oracle += total(mostSaved(stretch, derived))
+		b.SequenceOnly += total(mostSaved(stretch, frequent))
+		b.SupportOracle += total(mostSaved(stretch, both(derived, frequent)))
 	}
 	return b
 }
 
-// mostSaved is the largest number of turns that disjoint segments save. allowed must hold for every prefix of two or
-// more calls of a segment that it holds for.
-func mostSaved(stretch []call, allowed func(from, to int) bool) int {
+// condition says which segments of a stretch a bound takes. What holds for a segment holds for each of its prefixes
+// of two or more calls.
+type condition func(from, to int) bool
+
+func both(a, b condition) condition {
+	return func(from, to int) bool { return a(from, to) && b(from, to) }
+}
+
+// conditions are those of the oracle and of the sequence-only bound.
+func (t *Training) conditions(s *Session, stretch []call) (derived, frequent condition) {
+	derivable := make([]bool, len(stretch))
+	for i := range stretch {
+		derivable[i] = t.derivable(s, &stretch[i])
+	}
+	clean := func(from, to int) bool {
+		return !slices.ContainsFunc(stretch[from:to], func(c call) bool { return c.failed })
+	}
+	derived = func(from, to int) bool { return clean(from, to) && !slices.Contains(derivable[from+1:to], false) }
+	frequent = func(from, to int) bool {
+		return to-from <= maxGram && clean(from, to) && t.supported(stretch[from:to])
+	}
+	return derived, frequent
+}
+
+// segment is a part of a stretch and what it saves as one flow.
+type segment struct{ from, to, saved int }
+
+func total(all []segment) int {
+	sum := 0
+	for _, s := range all {
+		sum += s.saved
+	}
+	return sum
+}
+
+// mostSaved chooses the disjoint segments that save the most turns.
+func mostSaved(stretch []call, allowed condition) []segment {
 	saved := make([]int, len(stretch)+1)
+	next := make([]segment, len(stretch)+1) // the segment chosen at a position, saved 0 for none
 	for from := len(stretch) - 1; from >= 0; from-- {
 		saved[from] = saved[from+1]
 		for to := from + 2; to <= len(stretch) && allowed(from, to); to++ {
-			saved[from] = max(saved[from], saved[to]+turns(stretch[from:to])-1)
+			s := segment{from, to, turns(stretch[from:to]) - 1}
+			if sum := saved[to] + s.saved; sum > saved[from] {
+				saved[from], next[from] = sum, s
+			}
 		}
 	}
-	return saved[0]
+	var out []segment
+	for from := 0; from < len(stretch); {
+		if s := next[from]; s.saved > 0 {
+			out = append(out, s)
+			from = s.to
+			continue
+		}
+		from++
+	}
+	return out
 }
 
 // derivable reports whether every argument of a call could be had without a model.
 func (t *Training) derivable(s *Session, c *call) bool {
 	for name, v := range c.args {
-		if t.constants[constant{c.tool, name, value.Hash(value.Key{}, v)}].sessions < minSessions && !s.known.there(v, c.at) {
+		if !t.isConstant(c.tool, name, v) && !s.known.there(v, c.at) {
 			return false
 		}
 	}
 	return true
+}
+
+// isConstant reports whether the training part has one value for an argument, with few exceptions, and this is it.
+func (t *Training) isConstant(tool, arg string, v any) bool {
+	same, all := t.values[constant{tool, arg, value.Hash(value.Key{}, v)}], t.passed[[2]string{tool, arg}]
+	return same.sessions >= minSessions && float64(same.sessions) >= constantShare*float64(all.sessions)
 }
 
 // there reports whether a value says nothing, or could be read somewhere before the call at this position, as a whole

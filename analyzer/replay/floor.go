@@ -17,8 +17,8 @@ type Floor struct {
 	MinExact float64
 	// Demote turns arguments below it into inputs of the flow; otherwise such flows are left out.
 	Demote bool
-	// MinClean is the number of windows, all of them applications, that a flow with side effects must show; 0 asks for
-	// none.
+	// MinClean is the number of windows, all of them applications, that a flow with side effects must show, or three
+	// where no step after the first takes an argument that could be wrong; 0 asks for none.
 	MinClean int
 }
 
@@ -46,7 +46,11 @@ func (fl Floor) takes(f *Flow, o *FlowOutcome) bool {
 	if fl.MinClean == 0 || !slices.ContainsFunc(f.steps, func(s step) bool { return s.effect }) {
 		return true
 	}
-	return o.Windows >= fl.MinClean && o.Exact == o.Windows
+	enough := fl.MinClean
+	if !slices.ContainsFunc(f.steps[1:], func(s step) bool { return len(s.mapping) > 0 }) {
+		enough = min(enough, minSessions)
+	}
+	return o.Windows >= enough && o.Exact == o.Windows
 }
 
 // low lists the arguments that are right too rarely, in order.

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"pave/flows"
+	"pave/flows/expr"
 	"pave/flows/predicate"
 )
 
@@ -22,8 +23,9 @@ type Flow struct {
 	// tools is the same for flows over the same sequence of tools.
 	tools     string
 	branching bool
-	straight  bool // one call a step, in one order: windows of other tools are told apart without laying it over
-	unchecked bool // arguments do not matter
+	derived   map[string]derived // by source
+	straight  bool               // one call a step, in one order: windows of other tools are told apart without laying it over
+	unchecked bool               // arguments do not matter
 }
 
 type step struct {
@@ -44,6 +46,12 @@ type step struct {
 	free     bool // every recorded argument is an input of its own
 }
 
+// derived is a compiled expression and the keys that it reads.
+type derived struct {
+	program *expr.Program
+	names   []string
+}
+
 type branch struct {
 	target int
 	when   *predicate.Predicate
@@ -56,7 +64,7 @@ func Compile(f *flows.Flow) (*Flow, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &Flow{Name: f.Name, declared: inputs(f.InputSchema)}
+	out := &Flow{Name: f.Name, declared: inputs(f.InputSchema), derived: map[string]derived{}}
 	out.Inputs = len(out.declared)
 	at := map[string]int{} // step id -> position in execution order
 	for n, level := range levels {
@@ -65,6 +73,9 @@ func Compile(f *flows.Flow) (*Flow, error) {
 			out.order = append(out.order, i)
 			s, err := compileStep(&f.Steps[i])
 			if err != nil {
+				return nil, fmt.Errorf("step %d: %w", i, err)
+			}
+			if err := out.compileExpressions(&s); err != nil {
 				return nil, fmt.Errorf("step %d: %w", i, err)
 			}
 			s.level = n
@@ -101,6 +112,39 @@ func compileStep(s *flows.Step) (step, error) {
 		}
 	}
 	return out, nil
+}
+
+// compileExpressions compiles what a step derives. Keys may hold anything: recorded values decide.
+func (f *Flow) compileExpressions(s *step) error {
+	values := []*flows.MappingValue{}
+	for i := range s.mapping {
+		values = append(values, &s.mapping[i].Value)
+	}
+	if s.forEach != nil {
+		values = append(values, s.forEach)
+	}
+	for _, v := range values {
+		for v.Kind == flows.MapOptional {
+			v = v.Inner
+		}
+		if v.Kind != flows.MapExpr {
+			continue
+		}
+		names, err := expr.Names(v.Ref)
+		if err != nil {
+			return err
+		}
+		variables := make([]expr.Variable, len(names))
+		for i, name := range names {
+			variables[i].Name = name
+		}
+		program, err := expr.Compile(v.Ref, variables)
+		if err != nil {
+			return err
+		}
+		f.derived[v.Ref] = derived{program, names}
+	}
+	return nil
 }
 
 // link resolves dependencies and branches of the k-th step in execution order.

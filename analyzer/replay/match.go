@@ -31,6 +31,26 @@ type Match struct {
 	HandedBack bool
 
 	arguments []verdict
+	faults    []Fault
+}
+
+// Reason says what keeps a match from being an application.
+type Reason string
+
+// Reasons of faults.
+const (
+	Wrong    Reason = "wrong"    // the flow would pass something else
+	Unmapped Reason = "unmapped" // the flow would not pass it
+	Unknown  Reason = "unknown"  // an input that the caller could not give
+	FreeText Reason = "text"     // the same, a text that a model may write before the first step
+)
+
+// Fault is one thing that keeps a match from being an application. Arg is an argument of the step, or the name of an
+// input that the step is the first to take; "" is the length of a for_each list.
+type Fault struct {
+	Step   int
+	Arg    string
+	Reason Reason
 }
 
 // verdict is the outcome of one predicted argument; arg "" is the length of a for_each list.
@@ -55,7 +75,7 @@ type walk struct {
 	context map[string]any // outputs so far
 	inputs  map[string]any
 	absent  map[string]bool // optional inputs that the caller leaves out
-	late    map[string]bool // inputs that an argument of a step after the first told
+	late    map[string]int  // inputs that an argument of a step after the first told, and that step
 	waiting []pending
 	m       Match
 }
@@ -76,7 +96,7 @@ func (f *Flow) at(s *Session, stretch []call, from int) *Match {
 		return nil
 	}
 	w := &walk{flow: f, known: s.known, calls: stretch[from:], done: make([]bool, len(f.steps)), skipped: make([]bool, len(f.steps)),
-		context: map[string]any{}, inputs: map[string]any{}, absent: map[string]bool{}, late: map[string]bool{}, m: Match{Exact: true}}
+		context: map[string]any{}, inputs: map[string]any{}, absent: map[string]bool{}, late: map[string]int{}, m: Match{Exact: true}}
 	return w.run()
 }
 
@@ -149,7 +169,7 @@ func (w *walk) clone() *walk {
 	c.context, c.inputs = maps.Clone(w.context), maps.Clone(w.inputs)
 	c.absent, c.late = maps.Clone(w.absent), maps.Clone(w.late)
 	c.waiting = slices.Clone(w.waiting)
-	c.m.arguments = slices.Clone(w.m.arguments)
+	c.m.arguments, c.m.faults = slices.Clone(w.m.arguments), slices.Clone(w.m.faults)
 	return &c
 }
 
@@ -295,6 +315,12 @@ func (w *walk) follow(k int) bool {
 	return true
 }
 
+// fault notes what the flow would do differently.
+func (w *walk) fault(k int, arg string, why Reason) {
+	w.m.Exact = false
+	w.m.faults = append(w.m.faults, Fault{k, arg, why})
+}
+
 // finish settles what waited for inputs and whether the inputs could be known.
 func (w *walk) finish() *Match {
 	if w.pos == 0 {
@@ -308,13 +334,18 @@ func (w *walk) finish() *Match {
 		m.Exact = true
 		return m
 	}
-	for name := range w.late {
+	for name, k := range w.late {
 		v := w.inputs[name]
 		if w.givenAtStart(v) {
 			continue
 		}
 		m.Known = false
-		m.KnownFree = m.KnownFree && isFreeText(v)
+		if isFreeText(v) {
+			m.faults = append(m.faults, Fault{k, name, FreeText})
+			continue
+		}
+		m.KnownFree = false
+		m.faults = append(m.faults, Fault{k, name, Unknown})
 	}
 	return m
 }

@@ -20,6 +20,7 @@ type Outcome struct {
 	Starts, Triggered          int // positions with the first tool of a flow; with an application
 	Extra                      int // calls that supersets would add
 	Windows, InexactWindows    int
+	UnknownInputWindows        int // of the inexact ones those that are exact but for inputs that the caller could not give
 	DestructiveInexact         int // calls with side effects that inexact applications would have made
 }
 
@@ -45,6 +46,7 @@ func (o *Outcome) Add(p *Outcome) {
 	o.Extra += p.Extra
 	o.Windows += p.Windows
 	o.InexactWindows += p.InexactWindows
+	o.UnknownInputWindows += p.UnknownInputWindows
 	o.DestructiveInexact += p.DestructiveInexact
 }
 
@@ -56,7 +58,12 @@ type FlowOutcome struct {
 	Predicted, Correct int
 	DestructiveInexact int
 	Arguments          map[Argument]Rate
+	// Faults counts the inexact windows by each of their faults, and the turns that they would have saved.
+	Faults map[Fault]Loss
 }
+
+// Loss is what inexact windows would have saved.
+type Loss struct{ Windows, Turns int }
 
 // Argument is an argument of a flow's step in order of execution; Arg "" is the length of a for_each list.
 type Argument struct {
@@ -79,7 +86,7 @@ type Scorer struct {
 func NewScorer(flows []*Flow) *Scorer {
 	sc := &Scorer{flows: flows, starts: map[string][]int{}, ByFlow: make([]FlowOutcome, len(flows))}
 	for i, f := range flows {
-		sc.ByFlow[i].Arguments = map[Argument]Rate{}
+		sc.ByFlow[i].Arguments, sc.ByFlow[i].Faults = map[Argument]Rate{}, map[Fault]Loss{}
 		for _, tool := range f.starts() {
 			sc.starts[tool] = append(sc.starts[tool], i)
 		}
@@ -191,6 +198,15 @@ func (sc *Scorer) count(flow int, m *Match, out *Outcome, counted map[string]boo
 		return
 	}
 	out.InexactWindows++
+	if m.Exact {
+		out.UnknownInputWindows++
+	}
+	for _, fault := range m.faults {
+		loss := by.Faults[fault]
+		loss.Windows++
+		loss.Turns += m.Saved
+		by.Faults[fault] = loss
+	}
 	by.DestructiveInexact += m.Effects
 	out.DestructiveInexact += m.Effects
 }

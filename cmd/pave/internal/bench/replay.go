@@ -39,7 +39,7 @@ func (b Replay) Run(ctx context.Context, env Env) (any, error) {
 			env.note("%s: %+v", p.name, floors[i])
 		}
 	}
-	report := &replayReport{res: ReplayResult{Head: env.head("replay"), Rules: map[string]replay.Floor{}}}
+	report := &replayReport{missed: map[[2]string]*replayMissed{}, res: ReplayResult{Head: env.head("replay"), Rules: map[string]replay.Floor{}}}
 	for i, p := range points {
 		report.res.Rules[p.name] = floors[i]
 	}

@@ -20,6 +20,29 @@ type ReplayResult struct {
 	OfSupportOraclePct map[string]float64      `json:"of_support_oracle_pct"`
 	OfOraclePct        map[string]float64      `json:"of_oracle_pct"`
 	Sets               []replaySet             `json:"sets"`
+	// Limits are what keeps the proposals of no_floor from the support oracle, the largest losses first.
+	Limits struct {
+		Faults []replayFault  `json:"faults"` // in windows of proposed flows
+		Missed []replayMissed `json:"missed"` // sequences that no flow serves
+	} `json:"limits"`
+}
+
+// replayFault is an argument that keeps windows from being applications. An inexact window may have several.
+type replayFault struct {
+	Domain  string        `json:"domain"`
+	Flow    string        `json:"flow"`
+	Step    int           `json:"step"` // from 0, in order of execution
+	Arg     string        `json:"arg"`
+	Reason  replay.Reason `json:"reason"`
+	Windows int           `json:"windows"`
+	Turns   int           `json:"turns"`
+}
+
+type replayMissed struct {
+	Domain   string `json:"domain"`
+	Tools    string `json:"tools"`
+	Segments int    `json:"segments"`
+	Turns    int    `json:"turns"`
 }
 
 // replaySet is a data set: what one agent did with the tools of a domain.
@@ -46,6 +69,7 @@ type replayPoint struct {
 	Exactness          float64            `json:"argument_exactness_pct"`
 	ExactnessAll       float64            `json:"argument_exactness_all_variants_pct"`
 	ExactWindows       float64            `json:"exact_windows_pct"`
+	UnknownInputs      float64            `json:"unknown_input_windows_pct"` // exact but for inputs that the caller could not give
 	TriggerPrecision   float64            `json:"trigger_precision_pct"`
 	DestructiveInexact int                `json:"destructive_in_inexact"`
 	ExtraCalls         int                `json:"extra_calls"`
@@ -142,7 +166,7 @@ func (t *pointTally) point() replayPoint {
 	p := replayPoint{
 		Avoided: of(t.Saved), AvoidedCI95: bootstrap(t.sessions), AvoidedMacro: macroMean(t.sessions), AvoidedLenient: of(t.SavedFree),
 		Covered: percent(t.Covered, t.Calls), Exactness: percent(t.Correct, t.Predicted), ExactnessAll: percent(t.AllCorrect, t.AllPredicted),
-		ExactWindows: percent(t.Windows-t.InexactWindows, t.Windows), TriggerPrecision: percent(t.Triggered, t.Starts),
+		ExactWindows: percent(t.Windows-t.InexactWindows, t.Windows), UnknownInputs: percent(t.UnknownInputWindows, t.Windows), TriggerPrecision: percent(t.Triggered, t.Starts),
 		DestructiveInexact: t.DestructiveInexact, ExtraCalls: t.Extra, Flows: t.flows, TopK: map[string]float64{},
 	}
 	if len(t.inputs) > 0 {

@@ -1,11 +1,13 @@
 package bench
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"pave/analyzer/baseline"
 	"pave/analyzer/replay"
@@ -18,6 +20,48 @@ import (
 type replayReport struct {
 	res    ReplayResult
 	pooled replayTally
+	missed map[[2]string]*replayMissed // by domain and tools
+}
+
+// maxLimits bounds each list of what limits the proposals.
+const maxLimits = 40
+
+func (r *replayReport) addMissed(domain string, all []replay.Missed) {
+	for _, m := range all {
+		key := [2]string{domain, strings.Join(m.Tools, " > ")}
+		sum := r.missed[key]
+		if sum == nil {
+			sum = &replayMissed{Domain: domain, Tools: key[1]}
+			r.missed[key] = sum
+		}
+		sum.Segments++
+		sum.Turns += m.Turns
+	}
+}
+
+func (r *replayReport) addFaults(domain string, chosen []*flows.Flow, outcomes []replay.FlowOutcome) {
+	for i := range outcomes {
+		for f, loss := range outcomes[i].Faults {
+			r.res.Limits.Faults = append(r.res.Limits.Faults, replayFault{domain, chosen[i].Name, f.Step, f.Arg, f.Reason, loss.Windows, loss.Turns})
+		}
+	}
+}
+
+// limits keeps the largest losses, in a fixed order.
+func (r *replayReport) limits() {
+	l := &r.res.Limits
+	slices.SortFunc(l.Faults, func(a, b replayFault) int {
+		return cmp.Or(cmp.Compare(b.Turns, a.Turns), strings.Compare(a.Domain+a.Flow, b.Domain+b.Flow), cmp.Compare(a.Step, b.Step),
+			strings.Compare(a.Arg, b.Arg), strings.Compare(string(a.Reason), string(b.Reason)))
+	})
+	l.Faults = l.Faults[:min(maxLimits, len(l.Faults))]
+	for _, m := range r.missed {
+		l.Missed = append(l.Missed, *m)
+	}
+	slices.SortFunc(l.Missed, func(a, b replayMissed) int {
+		return cmp.Or(cmp.Compare(b.Turns, a.Turns), strings.Compare(a.Domain, b.Domain), strings.Compare(a.Tools, b.Tools))
+	})
+	l.Missed = l.Missed[:min(maxLimits, len(l.Missed))]
 }
 
 // score adds a domain: each of its data sets, and all of them to the pool.
@@ -73,7 +117,9 @@ func (d *replayDomain) score(r *replayReport, floors [len(points)]replay.Floor) 
 		t.reference.Add(&o)
 		b := training.Bounds(ready)
 		t.bounds.Add(&b)
+		r.addMissed(d.name, scorers[0].Missed(training, ready))
 	}
+	r.addFaults(d.name, d.chosen[0], scorers[0].ByFlow)
 	slices.Sort(names)
 	for _, name := range names {
 		t := sets[name]
@@ -84,6 +130,7 @@ func (d *replayDomain) score(r *replayReport, floors [len(points)]replay.Floor) 
 }
 
 func (r *replayReport) result() ReplayResult {
+	r.limits()
 	res := r.res
 	res.Pooled, res.replayFigures = r.pooled.operating(), r.pooled.figures()
 	res.OfSupportOraclePct, res.OfOraclePct = map[string]float64{}, map[string]float64{}
