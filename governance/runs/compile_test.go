@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"pave/executor"
+	"pave/executor/bind/local"
 	"pave/flows"
 	"pave/flows/export"
 	"pave/governance"
@@ -151,4 +152,39 @@ func TestProfile(t *testing.T) {
 
 	_, err = b.Profile(ctx, ci, "absent", "")
 	refused(t, flows.CodeNotFound, err, "absent")
+}
+
+// A list tool runs active flows as the run's caller; its calls are recorded with the run.
+func TestListToolsRunFlows(t *testing.T) {
+	b := newBench(t, nil)
+	b.tools.RunFlows(b.RunFlow)
+	var mapList *flows.Tool
+	for _, tool := range local.Builtins() {
+		if tool.Name == "map_list" {
+			mapList = tool
+		}
+	}
+	_, err := b.gov.ApplyTools(ctx, admin, []*flows.Tool{mapList})
+	require.NoError(t, err)
+	flow := &flows.Flow{FormatVersion: flows.FormatVersion11, Type: flows.TypeFlow, Name: "users", Version: "0.1.0", Description: "Looks users up.",
+		Steps: []flows.Step{{ToolName: "map_list", OutputAs: "found", InputMapping: flows.Mapping{
+			{Target: "flow", Value: flows.Const("user_by_email")}, {Target: "items", Value: flows.Key("emails")}, {Target: "item_key", Value: flows.Const("email")}}}}}
+	p, err := b.gov.Submit(ctx, admin, flow)
+	require.NoError(t, err)
+	for _, who := range []string{"person:bob", "person:ann"} {
+		reviewer := bob
+		reviewer.Principal = who
+		_, err = b.gov.Review(ctx, reviewer, p.ID, governance.ReviewRequest{Verdict: governance.VerdictApprove, Digest: p.Digest})
+		require.NoError(t, err)
+	}
+	_, err = b.gov.Promote(ctx, bob, p.ID, governance.PromoteRequest{})
+	require.NoError(t, err)
+	run, err := b.Run(ctx, ci, runs.Request{Flow: "users", Input: map[string]any{"emails": []any{"a@x", "b@x"}}})
+	require.NoError(t, err)
+	require.Equal(t, executor.StatusSucceeded, run.State, "%+v", run.Result.ExecutionLog)
+	items := run.Result.FinalOutput["found"].(map[string]any)["items"]
+	require.Equal(t, []any{map[string]any{"name": "name of u-a@x"}, map[string]any{"name": "name of u-b@x"}}, items)
+	require.EqualValues(t, 2, b.calls.Load())
+	_, err = b.RunFlow(ctx, "user_by_email", nil)
+	require.ErrorContains(t, err, "outside of a run")
 }

@@ -151,7 +151,8 @@ func (s *Service) Run(ctx context.Context, actor governance.Actor, req Request) 
 		return first, err
 	}
 	log := &callLog{}
-	run.Result = s.engine.Run(context.WithValue(ctx, callLogKey{}, log), plan,
+	inside := context.WithValue(context.WithValue(ctx, callLogKey{}, log), actorKey{}, actor)
+	run.Result = s.engine.Run(inside, plan,
 		executor.RunInput{Input: req.Input, RunID: run.ID, DryRun: req.DryRun})
 	run.State, run.Ended = run.Result.Status, s.now().UTC()
 	if !run.DryRun {
@@ -162,6 +163,36 @@ func (s *Service) Run(ctx context.Context, actor governance.Actor, req Request) 
 	s.record(ctx, tenant(actor), run, log.close())
 	s.finish(ctx, tenant(actor), run)
 	return run, nil
+}
+
+// actorKey is the context key of a run's caller.
+type actorKey struct{}
+
+// RunFlow runs the active version of a flow within a run, for tools that call flows, and returns its final output. It
+// may do what the run's caller may; its tool calls are recorded with the run, which has the only record of it.
+func (s *Service) RunFlow(ctx context.Context, name string, input map[string]any) (map[string]any, error) {
+	actor, ok := ctx.Value(actorKey{}).(governance.Actor)
+	if !ok {
+		return nil, fmt.Errorf("flow %s was called outside of a run", name)
+	}
+	admission, err := s.gate.Admit(ctx, actor, name, "")
+	if err != nil {
+		return nil, err
+	}
+	plan, err := s.plan(admission)
+	if err != nil {
+		return nil, err
+	}
+	result := s.engine.Run(ctx, plan, executor.RunInput{Input: input})
+	if result.Success {
+		return result.FinalOutput, nil
+	}
+	for i := range result.ExecutionLog {
+		if m := result.ExecutionLog[i].ErrorMessage; m != nil && !result.ExecutionLog[i].Success {
+			return nil, errors.New(*m)
+		}
+	}
+	return nil, fmt.Errorf("flow %s: %s", name, result.Status)
 }
 
 func tenant(actor governance.Actor) string {

@@ -18,8 +18,16 @@ var builtins = map[string]Func{
 	"assert_equal": assertEqual,
 }
 
-// Builtins are the definitions of the tools that every Registry has.
+// Builtins are the definitions of the tools that every Registry has. What the list tools do to the world is what their
+// flow does, so that their safety is unknown.
 func Builtins() []*flows.Tool {
+	list := func(name, description, more string) *flows.Tool {
+		cacheable := false
+		return &flows.Tool{Name: name, Description: description, Cacheable: &cacheable, Binding: &flows.Binding{Kind: Kind, Local: name}, Origin: flows.ToolDeclared,
+			InputSchema: flows.RawSchema(`{"type":"object","properties":{"flow":{"type":"string","description":"name of an active flow"},"items":{"type":"array"},` +
+				`"item_key":{"type":"string","default":"item","description":"input of the flow that takes the element"}` + more + `},"required":["flow","items"]}`),
+			OutputSchema: flows.RawSchema(`{"type":"object","properties":{"items":{"type":"array"}},"required":["items"]}`)}
+	}
 	define := func(name, description, in, out string) *flows.Tool {
 		safety := flows.DefaultSafety()
 		safety.Source = "declared"
@@ -38,6 +46,9 @@ func Builtins() []*flows.Tool {
 		define("assert_equal", "Fails unless actual and expected are the same JSON value.",
 			`{"type":"object","properties":{"actual":{},"expected":{}},"required":["actual","expected"]}`,
 			`{"type":"object","properties":{"equal":{"type":"boolean"}},"required":["equal"]}`),
+		list("map_list", "Runs a flow once for each element and lists its outputs.", ""),
+		list("filter_list", "Keeps the elements for which a flow says so.",
+			`,"keep_key":{"type":"string","default":"keep","description":"boolean in the flow's output"}`),
 	}
 }
 

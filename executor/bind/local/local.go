@@ -43,6 +43,7 @@ func New() *Registry {
 	for name, fn := range builtins {
 		r.funcs[name] = entry{fn: fn, prompt: true}
 	}
+	r.RunFlows(nil)
 	return r
 }
 

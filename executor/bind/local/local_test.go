@@ -21,7 +21,7 @@ func TestBuiltins(t *testing.T) {
 	for _, tool := range Builtins() {
 		tools[tool.Name] = tool
 	}
-	require.Len(t, tools, len(builtins))
+	require.Len(t, tools, len(registry.Names()))
 	engine := executor.New(executor.Options{Invoker: executor.NewMux(map[string]executor.Invoker{Kind: registry}),
 		Now: func() time.Time { return time.Time{} }, NewID: func() string { return "id" }})
 	cases := []struct{ tool, input, want, err string }{
@@ -75,5 +75,5 @@ func TestRegistry(t *testing.T) {
 	var te *executor.ToolError
 	require.ErrorAs(t, err, &te)
 	assert.Equal(t, string(flows.CodeUnbound), te.Code)
-	assert.Contains(t, te.Message, "assert_equal, json_pluck, json_set, passthrough, slow")
+	assert.Contains(t, te.Message, "assert_equal, filter_list, json_pluck, json_set, map_list, passthrough, slow")
 }

@@ -182,14 +182,16 @@ func (a *App) openRuns(ctx context.Context) error {
 	}
 	a.defers(func() error { web.Close(); return nil })
 	profile := executor.DefaultCostProfile
+	builtins := bindlocal.New()
 	a.runs = runs.New(runs.Options{
 		Gate: a.gate, Catalogue: a.gate, Store: a.state, Archive: a.events, Recorder: a.record, Redactor: a.redact, Logger: a.log,
 		Engine: executor.Options{
-			Invoker: executor.NewMux(map[string]executor.Invoker{"http": web, "local": bindlocal.New()}),
+			Invoker: executor.NewMux(map[string]executor.Invoker{"http": web, "local": builtins}),
 			Logger:  a.log, Now: time.Now, NewID: newID, CostProfile: &profile,
 			Jitter: func() float64 { return 0.5 + rand.Float64() },
 		},
 	})
+	builtins.RunFlows(a.runs.RunFlow)
 	interrupted, err := a.runs.Start(ctx, ingest.DefaultTenant)
 	if interrupted > 0 {
 		a.log.WarnContext(ctx, "marked runs that an earlier process left", "runs", interrupted)
