@@ -18,14 +18,16 @@ func prepare(e *Event, redact Redactor, limits *Limits) (cut bool) {
 	if len(e.Metadata) > limits.Payload {
 		e.Metadata, cut = cutPayload(e.Metadata), true
 	}
-	if u := e.User; u != nil && len(u.Text) > limits.Text {
-		u.Text, cut = cutText(u.Text, limits.Text), true
+	if u := e.User; u != nil {
+		if u.Text = redact.RedactText(u.Text); len(u.Text) > limits.Text {
+			u.Text, cut = cutText(u.Text, limits.Text), true
+		}
 	}
 	c := e.Call
 	if c == nil {
 		return cut
 	}
-	c.Error = cutText(c.Error, limits.Text)
+	c.Error = cutText(redact.RedactText(c.Error), limits.Text)
 	c.Args, c.Result = redactRaw(redact, c.Args), redactRaw(redact, c.Result)
 	for _, payload := range []*json.RawMessage{&c.Args, &c.Result} {
 		if len(*payload) > limits.Payload {
@@ -37,7 +39,7 @@ func prepare(e *Event, redact Redactor, limits *Limits) (cut bool) {
 }
 
 func redactRaw(redact Redactor, raw json.RawMessage) json.RawMessage {
-	if redact == nil || raw == nil {
+	if raw == nil {
 		return raw
 	}
 	return redact.Redact(raw)

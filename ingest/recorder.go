@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"pave/flows"
+	"pave/ingest/secrets"
 )
 
 // Appender is the part of the event store that the recorder needs.
@@ -29,7 +30,7 @@ var (
 type RecorderOptions struct {
 	// Limits: Payload, Text, Queue, QueueSize, Group, GroupSize, Linger.
 	Limits Limits
-	// Redactor hides secrets before anything is stored; nil is a KeyRedactor with a key of this process. Give one
+	// Redactor hides secrets before anything is stored; nil is NewRedactor with a key of this process. Give one
 	// with a kept key, so that tokens stay equal over restarts.
 	Redactor Redactor
 	// Admit is asked before a request is taken, such as for free disk space. Its error refuses the request and
@@ -114,7 +115,7 @@ type submission struct {
 func NewRecorder(store Appender, opts RecorderOptions) *Recorder {
 	opts.Limits = opts.Limits.WithDefaults()
 	if opts.Redactor == nil {
-		opts.Redactor = NewKeyRedactor(nil)
+		opts.Redactor = NewRedactor(nil, secrets.Options{})
 	}
 	if opts.Now == nil {
 		opts.Now = time.Now

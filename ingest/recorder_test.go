@@ -312,8 +312,8 @@ func TestKeyRedactor(t *testing.T) {
 		require.Equal(t, same, hide(same))
 	}
 	hidden := hide(`{"user":"a", "Password":"hunter2","deep":[{"API_KEY" : 17}],"authorization":{"scheme":"Bearer","parts":["x",1]},"z":1}`)
-	require.Regexp(t, `^\{"user":"a", "Password":"\[redacted:password:[0-9a-f]{12}\]","deep":\[\{"API_KEY" : "\[redacted:api_key:[0-9a-f]{12}\]"\}\],`+
-		`"authorization":\{"scheme":"\[redacted:authorization:[0-9a-f]{12}\]","parts":\["\[redacted:authorization:[0-9a-f]{12}\]","\[redacted:authorization:[0-9a-f]{12}\]"\]\},"z":1\}$`, hidden)
+	require.Regexp(t, `^\{"user":"a", "Password":"\[redacted:secret:[0-9a-f]{12}\]","deep":\[\{"API_KEY" : "\[redacted:secret:[0-9a-f]{12}\]"\}\],`+
+		`"authorization":\{"scheme":"\[redacted:secret:[0-9a-f]{12}\]","parts":\["\[redacted:secret:[0-9a-f]{12}\]","\[redacted:secret:[0-9a-f]{12}\]"\]\},"z":1\}$`, hidden)
 	require.Equal(t, hide(`{"token":"ab"}`), hide(`{"token":"\u0061b"}`), "equal secrets stay equal")
 	require.NotEqual(t, hide(`{"token":"ab"}`), hide(`{"token":"ac"}`))
 	require.NotEqual(t, hide(`{"token":"ab"}`), string(NewKeyRedactor([]byte("other")).Redact(json.RawMessage(`{"token":"ab"}`))))

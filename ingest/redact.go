@@ -10,37 +10,38 @@ import (
 	"strings"
 
 	"pave/ingest/rawjson"
+	"pave/ingest/secrets"
 )
 
-// Redactor removes secrets from a payload before it is stored. It returns raw itself when there is nothing to hide,
-// never changes raw's bytes, and is safe for concurrent use.
+// Redactor removes secrets before anything is stored. It never changes the bytes it is given, and is safe for concurrent
+// use.
 type Redactor interface {
+	// Redact returns the JSON without its secrets, raw itself when there is nothing to hide.
 	Redact(raw json.RawMessage) json.RawMessage
+	// RedactText does the same for a text.
+	RedactText(text string) string
 }
 
-// DefaultSecretKeys are the member names whose values are never stored, at any depth, in any letter case.
+// DefaultSecretKeys are the member names whose values a KeyRedactor never lets through, at any depth, in any letter case.
 var DefaultSecretKeys = []string{"password", "token", "api_key", "apikey", "secret", "authorization"}
 
-// KeyRedactor replaces the values of members with secret names by tokens such as "[redacted:password:5f0c1a22b3d4]".
-// The digits are a keyed hash of the value: equal secrets stay equal, so that mining still sees where a value
-// goes, and nobody without the key can test a guess.
+// KeyRedactor replaces secrets by tokens such as "[redacted:secret:5f0c1a22b3d4]". The digits are a keyed hash of the
+// secret: equal secrets stay equal wherever they stand, so that mining still sees where a value goes, and nobody
+// without the key can test a guess.
 type KeyRedactor struct {
 	key   []byte
-	names map[string]bool
-	long  int // length of the longest name
+	names map[string]bool // exact names in lower case, where there is no finder
+	long  int             // length of the longest name
+	find  *secrets.Finder // nil: by exact names only
 }
 
-// NewKeyRedactor hides the values of members called names (DefaultSecretKeys when none are given). Keep key (32 random
-// bytes) over restarts, or tokens of one secret will differ; with an empty key a random one is made.
+// NewKeyRedactor hides the values of members called names (DefaultSecretKeys when none are given) and nothing else. Keep
+// key (32 random bytes) over restarts, or tokens of one secret will differ; with an empty key a random one is made.
 func NewKeyRedactor(key []byte, names ...string) *KeyRedactor {
-	if len(key) == 0 {
-		key = make([]byte, 32)
-		_, _ = rand.Read(key) // never fails
-	}
 	if len(names) == 0 {
 		names = DefaultSecretKeys
 	}
-	r := &KeyRedactor{key: bytes.Clone(key), names: make(map[string]bool, len(names))}
+	r := &KeyRedactor{key: keyOrRandom(key), names: make(map[string]bool, len(names))}
 	for _, n := range names {
 		r.names[strings.ToLower(n)] = true
 		r.long = max(r.long, len(n))
@@ -48,94 +49,257 @@ func NewKeyRedactor(key []byte, names ...string) *KeyRedactor {
 	return r
 }
 
-// Redact implements Redactor for valid JSON; what is not is returned as it is.
+// NewRedactor hides what secrets.Finder finds: values of members, headers and assignments with secret names, and secrets
+// by their form, in JSON, in JSON inside of texts, and in texts. For the key see NewKeyRedactor.
+func NewRedactor(key []byte, opts secrets.Options) *KeyRedactor {
+	return &KeyRedactor{key: keyOrRandom(key), find: secrets.New(opts)}
+}
+
+func keyOrRandom(key []byte) []byte {
+	if len(key) > 0 {
+		return bytes.Clone(key)
+	}
+	key = make([]byte, 32)
+	_, _ = rand.Read(key) // never fails
+	return key
+}
+
+// Redact implements Redactor for valid JSON; what is not is taken as a text.
 func (r *KeyRedactor) Redact(raw json.RawMessage) json.RawMessage {
-	w := redaction{r: r, s: rawjson.Scanner{Data: raw, Limits: rawjson.Limits{Depth: 1 << 10, Tokens: 1 << 24, Number: 1 << 20}}}
-	if err := w.value(""); err != nil || w.out == nil {
+	if r.find != nil && !r.find.Suspicious(raw) {
+		return raw
+	}
+	return r.redact(raw, 0)
+}
+
+func (r *KeyRedactor) redact(raw []byte, depth int) []byte {
+	w := redaction{r: r, s: rawjson.Scanner{Data: raw, Limits: rawjson.Limits{Depth: 1 << 10, Tokens: 1 << 24, Number: 1 << 20}}, depth: depth}
+	if err := w.value(false); err != nil {
+		if r.find == nil {
+			return raw
+		}
+		return []byte(r.text(string(raw)))
+	}
+	if w.out == nil {
 		return raw
 	}
 	return append(w.out, raw[w.copied:]...)
 }
 
-// secret returns the lower-case name when the key is secret, "" otherwise.
-func (r *KeyRedactor) secret(key []byte) string {
-	if len(key) > r.long {
-		return ""
+// RedactText implements Redactor.
+func (r *KeyRedactor) RedactText(text string) string {
+	if r.find == nil || !r.find.Suspicious([]byte(text)) {
+		return text
 	}
-	if name := strings.ToLower(string(key)); r.names[name] {
-		return name
-	}
-	return ""
+	return r.innerText(text, 0)
 }
 
-func (r *KeyRedactor) token(name string, value []byte) string {
+// maxInnerJSON bounds how often JSON is looked for in texts of JSON.
+const maxInnerJSON = 4
+
+// innerText redacts a text, by its members where it holds JSON.
+func (r *KeyRedactor) innerText(text string, depth int) string {
+	if depth >= maxInnerJSON {
+		return r.text(text)
+	}
+	var b strings.Builder
+	from := 0
+	for at, tries := 0, 0; tries < maxEmbedded; tries++ {
+		i := strings.IndexAny(text[at:], "{[")
+		if i < 0 {
+			break
+		}
+		at += i
+		s := rawjson.Scanner{Data: []byte(text[at:])}
+		raw, err := s.Value()
+		if err != nil || len(raw) < len(`{"a":1}`) {
+			at++
+			continue
+		}
+		b.WriteString(r.text(text[from:at]))
+		b.Write(r.redact(raw, depth+1))
+		at += len(raw)
+		from = at
+	}
+	if from == 0 {
+		return r.text(text)
+	}
+	b.WriteString(r.text(text[from:]))
+	return b.String()
+}
+
+// maxEmbedded bounds how often JSON is looked for in one text.
+const maxEmbedded = 16
+
+// text replaces the secrets that the finder finds.
+func (r *KeyRedactor) text(text string) string {
+	found := r.find.Find(text)
+	if len(found) == 0 {
+		return text
+	}
+	var b strings.Builder
+	from := 0
+	for _, s := range found {
+		b.WriteString(text[from:s.From])
+		b.WriteString(r.token(s.Kind, text[s.From:s.To]))
+		from = s.To
+	}
+	b.WriteString(text[from:])
+	return b.String()
+}
+
+// secret reports whether the member is secret.
+func (r *KeyRedactor) secret(key []byte) bool {
+	if r.find != nil {
+		return r.find.SecretName(string(key))
+	}
+	return len(key) <= r.long && r.names[strings.ToLower(string(key))]
+}
+
+const tokenStart = "[redacted:"
+
+func (r *KeyRedactor) token(kind, value string) string {
 	mac := hmac.New(sha256.New, r.key)
-	mac.Write(value)
-	return "[redacted:" + name + ":" + hex.EncodeToString(mac.Sum(nil)[:6]) + "]"
+	mac.Write([]byte(value))
+	return tokenStart + kind + ":" + hex.EncodeToString(mac.Sum(nil)[:6]) + "]"
 }
 
 // redaction copies the document up to each secret and writes the token in its place.
 type redaction struct {
 	r      *KeyRedactor
 	s      rawjson.Scanner
+	depth  int // of JSON in texts
 	out    []byte
 	copied int // bytes of the document that are in out, or replaced there
 }
 
-// value walks one value; name is the secret member it belongs to, "" for none.
-func (w *redaction) value(name string) error {
+// value walks one value; hidden is set inside of a secret member.
+func (w *redaction) value(hidden bool) error {
 	switch c := w.s.Peek(); c {
 	case '{':
-		if err := w.s.Open(c); err != nil {
-			return err
-		}
-		for {
-			key, more, err := w.s.Key()
-			if err != nil || !more {
-				return err
-			}
-			inner := w.r.secret(key)
-			if inner == "" {
-				inner = name
-			}
-			if err := w.value(inner); err != nil {
-				return err
-			}
-		}
+		return w.object(hidden)
 	case '[':
-		if err := w.s.Open(c); err != nil {
-			return err
-		}
-		for {
-			if more, err := w.s.Next(); err != nil || !more {
-				return err
-			}
-			if err := w.value(name); err != nil {
-				return err
-			}
-		}
+		return w.array(hidden)
 	}
 	raw, err := w.s.Value()
-	if err != nil || name == "" {
+	if err != nil {
 		return err
 	}
-	w.hide(name, raw)
+	w.scalar(raw, hidden)
 	return nil
 }
 
-// hide replaces the scalar that ends at the scanner. Null, true, false, "" and tokens hide nothing.
-func (w *redaction) hide(name string, raw []byte) {
-	switch kind := rawjson.Kind(raw); {
-	case kind != '"' && kind != '0', len(raw) == 2 && kind == '"', bytes.HasPrefix(raw, []byte(`"[redacted:`)):
+// object walks members. {"name": "Authorization", "value": ...} is a member in other words.
+func (w *redaction) object(hidden bool) error {
+	if err := w.s.Open('{'); err != nil {
+		return err
+	}
+	pair := false // the object's name is that of a secret
+	for {
+		key, more, err := w.s.Key()
+		if err != nil || !more {
+			return err
+		}
+		inner := hidden || w.r.secret(key) || pair && isOne(key, "value", "values", "val")
+		if !inner && w.r.find != nil && isOne(key, "name", "key", "header", "field") && w.s.Peek() == '"' {
+			start := w.s.Pos
+			raw, err := w.s.Value()
+			if err != nil {
+				return err
+			}
+			pair = w.r.find.SecretName(rawjson.Text(raw))
+			w.s.Pos = start
+		}
+		if err := w.value(inner); err != nil {
+			return err
+		}
+	}
+}
+
+func isOne(key []byte, names ...string) bool {
+	for _, n := range names {
+		if string(key) == n {
+			return true
+		}
+	}
+	return false
+}
+
+// array walks elements. ["Authorization", ...] is a header.
+func (w *redaction) array(hidden bool) error {
+	if err := w.s.Open('['); err != nil {
+		return err
+	}
+	header := false
+	for i := 0; ; i++ {
+		more, err := w.s.Next()
+		if err != nil || !more {
+			return err
+		}
+		if i == 0 && !hidden && w.r.find != nil && w.s.Peek() == '"' {
+			start := w.s.Pos
+			raw, err := w.s.Value()
+			if err != nil {
+				return err
+			}
+			header = w.r.find.SecretName(rawjson.Text(raw))
+			w.s.Pos = start
+		}
+		if err := w.value(hidden || header && i == 1); err != nil {
+			return err
+		}
+	}
+}
+
+// scalar replaces the scalar that ends at the scanner when it is secret or holds a secret. Null, true, false, "" and
+// tokens hide nothing.
+func (w *redaction) scalar(raw []byte, hidden bool) {
+	kind := rawjson.Kind(raw)
+	if kind != '"' && kind != '0' || kind == '"' && len(raw) == 2 {
+		return
+	}
+	if kind == '0' {
+		switch {
+		case hidden:
+			w.replace(raw, w.r.token(secrets.KindSecret, string(raw)))
+		case w.r.find != nil && secrets.IsCard(raw):
+			w.replace(raw, w.r.token(secrets.KindCard, string(raw)))
+		}
+		return
+	}
+	if !hidden && (w.r.find == nil || !w.r.find.Suspicious(raw)) {
 		return
 	}
 	// The hash is of the text, so that a secret is the same whether it was escaped or not, or sent as a number.
-	text := raw
-	if rawjson.Kind(raw) == '"' {
-		text = []byte(rawjson.Text(raw))
+	text := rawjson.Text(raw)
+	out := text
+	if hidden {
+		out = w.hide(text)
+	} else {
+		out = w.r.innerText(text, w.depth)
 	}
+	if out != text {
+		w.replace(raw, out)
+	}
+}
+
+// hide replaces a whole text; what stands before a token, such as its scheme, stays.
+func (w *redaction) hide(text string) string {
+	if strings.HasPrefix(text, tokenStart) {
+		return text
+	}
+	if scheme, rest, ok := strings.Cut(text, " "); ok && w.r.find != nil && (strings.EqualFold(scheme, "bearer") || strings.EqualFold(scheme, "basic")) {
+		if strings.HasPrefix(rest, tokenStart) {
+			return text
+		}
+		return scheme + " " + w.r.token(secrets.KindSecret, rest)
+	}
+	return w.r.token(secrets.KindSecret, text)
+}
+
+func (w *redaction) replace(raw []byte, text string) {
 	start := w.s.Pos - len(raw)
 	w.out = append(w.out, w.s.Data[w.copied:start]...)
-	w.out = rawjson.AppendString(w.out, w.r.token(name, text))
+	w.out = rawjson.AppendString(w.out, text)
 	w.copied = w.s.Pos
 }
