@@ -368,6 +368,8 @@ type ClientInterface interface {
 
 	// GetSession One session with its calls in order.
 	//
+	// Of a session beyond 50,000 events or 64 MiB of payload, the first are assembled.
+	//
 	// Corresponds with GET /api/v1/sessions/{id} (the `GetSession` operationId).
 	GetSession(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
@@ -1205,6 +1207,8 @@ func (c *Client) ListSessions(ctx context.Context, params *ListSessionsParams, r
 }
 
 // GetSession One session with its calls in order.
+//
+// Of a session beyond 50,000 events or 64 MiB of payload, the first are assembled.
 //
 // Corresponds with GET /api/v1/sessions/{id} (the `GetSession` operationId).
 func (c *Client) GetSession(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -4162,6 +4166,8 @@ type ClientWithResponsesInterface interface {
 	ListSessionsWithResponse(ctx context.Context, params *ListSessionsParams, reqEditors ...RequestEditorFn) (*ListSessionsResponse, error)
 
 	// GetSessionWithResponse One session with its calls in order.
+	//
+	// Of a session beyond 50,000 events or 64 MiB of payload, the first are assembled.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -7228,6 +7234,8 @@ func (c *ClientWithResponses) ListSessionsWithResponse(ctx context.Context, para
 }
 
 // GetSessionWithResponse One session with its calls in order.
+//
+// Of a session beyond 50,000 events or 64 MiB of payload, the first are assembled.
 //
 // Returns a wrapper object for the known response body format(s).
 //

@@ -30,6 +30,34 @@ var (
 	ErrInvalid = errors.New("invalid event")
 )
 
+// What is read of one session at most: its first events, this many and of this many bytes of payload together, but
+// at least one. A session is assembled in memory, so one that never ends, such as a session id that every agent
+// shares, would otherwise take all of it. What is beyond stays stored and is not assembled.
+const (
+	MaxSessionEvents = 50_000
+	MaxSessionBytes  = 64 << 20
+)
+
+// SessionRoom counts down what may still be read of a session; the zero value is a whole one.
+type SessionRoom struct{ events, bytes int }
+
+// Take says whether the event is still within the limits. After the first that is not, none is.
+func (r *SessionRoom) Take(e *ingest.Event) bool {
+	size := len(e.Metadata)
+	switch {
+	case e.Call != nil:
+		size += len(e.Call.Args) + len(e.Call.Result) + len(e.Call.Error)
+	case e.User != nil:
+		size += len(e.User.Text)
+	}
+	if r.events > 0 && (r.events >= MaxSessionEvents || r.bytes+size > MaxSessionBytes) {
+		r.events = MaxSessionEvents
+		return false
+	}
+	r.events, r.bytes = r.events+1, r.bytes+size
+	return true
+}
+
 // Store is the event store. All methods are safe for concurrent use. Every call is for one tenant.
 type Store interface {
 	// Append makes the events durable, in order, all or nothing. It records for each event the binding of its
@@ -46,7 +74,8 @@ type Store interface {
 	Dirty(ctx context.Context, tenant string, quietSince time.Time, limit int) ([]DirtySession, error)
 
 	// Events calls fn once per session id with every stored event of every origin bound to that session, in
-	// arrival order, copies and events of other sessions of a shared origin included. It stops at fn's error.
+	// arrival order, copies and events of other sessions of a shared origin included, up to the limits of
+	// SessionRoom. It stops at fn's error.
 	// Sessions without events are skipped, such as an origin that has been bound since. The events belong to fn;
 	// their times are in UTC.
 	Events(ctx context.Context, tenant string, sessionIDs []string, fn func(sessionID string, events []ingest.Event) error) error

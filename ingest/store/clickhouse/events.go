@@ -8,6 +8,7 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 
 	"pave/ingest"
+	"pave/ingest/store"
 )
 
 // Limits of one query of Events: how many sessions, how many bytes of their ids go into its address, and how many
@@ -148,6 +149,7 @@ ORDER BY arrival, spool`
 func (s *Store) load(ctx context.Context, tenant string, extents []extentOf, fn func(string, []ingest.Event) error) error {
 	readers := map[string][]int{} // origin -> sessions that read it
 	events := make([][]ingest.Event, len(extents))
+	rooms := make([]store.SessionRoom, len(extents))
 	ids, own := []string{}, []string{}
 	first, last := extents[0].first, extents[0].last
 	for i, x := range extents {
@@ -172,7 +174,9 @@ func (s *Store) load(ctx context.Context, tenant string, extents []extentOf, fn 
 		}
 		previous = r.rowID
 		for _, i := range readers[r.origin] {
-			events[i] = append(events[i], r.event())
+			if e := r.event(); rooms[i].Take(&e) {
+				events[i] = append(events[i], e)
+			}
 		}
 		return nil
 	})

@@ -148,14 +148,19 @@ func (r *eventReader) session(id int64) ([]ingest.Event, error) {
 	slices.SortFunc(r.places, func(a, b place) int {
 		return cmp.Or(cmp.Compare(a.block, b.block), cmp.Compare(a.index, b.index))
 	})
-	events := make([]ingest.Event, len(r.places))
-	for i, p := range r.places {
+	events := make([]ingest.Event, min(len(r.places), store.MaxSessionEvents))
+	var room store.SessionRoom
+	for i := range events {
+		p := r.places[i]
 		b, err := r.block(p.block)
 		if err == nil {
 			err = b.event(p.index, &events[i])
 		}
 		if err != nil {
 			return nil, fmt.Errorf("block %d: %w", p.block, err)
+		}
+		if !room.Take(&events[i]) {
+			return events[:i:i], nil
 		}
 	}
 	return events, nil

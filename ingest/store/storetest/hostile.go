@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -23,6 +24,33 @@ var hostileTexts = []string{
 
 func testHostile(t *testing.T, s suite) {
 	s.each(t, map[string]func(*testing.T, store.Store){
+		"a session without end": func(t *testing.T, st store.Store) {
+			endless := make([]ingest.Event, store.MaxSessionEvents+10)
+			for i := range endless {
+				endless[i] = ToolCall("session:endless", "endless", i)
+			}
+			for batch := range slices.Chunk(endless, 10_000) {
+				put(t, st, batch...)
+			}
+			var heavy []ingest.Event
+			for i := range 10 {
+				e := ToolCall("session:heavy", "heavy", i)
+				e.Call.Result = json.RawMessage(`"` + strings.Repeat("x", store.MaxSessionBytes/8) + `"`)
+				heavy = append(heavy, e)
+				put(t, st, e)
+			}
+			giant := ToolCall("session:giant", "giant", 1)
+			giant.Call.Result = json.RawMessage(`"` + strings.Repeat("x", store.MaxSessionBytes) + `"`)
+			plain := ToolCall("session:plain", "plain", 1)
+			put(t, st, giant, plain)
+			got := eventsOf(t, st, tenant, "endless", "heavy", "giant", "plain")
+			require.Len(t, got["endless"], store.MaxSessionEvents)
+			require.Equal(t, endless[store.MaxSessionEvents-1], got["endless"][store.MaxSessionEvents-1])
+			require.Len(t, got["heavy"], 7, "the eighth goes beyond the limit, with its quotes and arguments")
+			require.Equal(t, heavy[0].Identity, got["heavy"][0].Identity)
+			require.Len(t, got["giant"], 1, "one event is read whatever its size")
+			require.Equal(t, []ingest.Event{plain}, got["plain"])
+		},
 		"any text in any field": func(t *testing.T, st store.Store) {
 			want := map[string][]ingest.Event{}
 			var ids []string
