@@ -59,8 +59,11 @@ func (s *Server) recordToolCalls(c echo.Context) error {
 		out.Warnings = append(out.Warnings, gen.IngestWarning{Code: gen.IngestWarningCode(w.Code), Count: w.Count, Detail: w.Message})
 	}
 	if c.QueryParam("assemble") == "true" {
+		// The records are durable by now: a store that cannot assemble yet must not read like a refusal of them.
 		if out.SessionsAssembled, err = s.deps.Sessions.Assemble(ctx, tenant); err != nil {
-			return storeError(err)
+			s.log.WarnContext(ctx, "recorded, not assembled", "error", err)
+			out.Warnings = append(out.Warnings, gen.IngestWarning{Code: "not_assembled", Count: out.Accepted,
+				Detail: "the records are durable, but their sessions are not assembled yet; that happens by itself when the event store answers again"})
 		}
 	}
 	return c.JSON(http.StatusOK, out)

@@ -106,14 +106,17 @@ func (e FlowStatus) Valid() bool {
 
 // Defines values for IngestWarningCode.
 const (
-	IngestWarningCodeNoIdentity IngestWarningCode = "no_identity"
-	IngestWarningCodeTruncated  IngestWarningCode = "truncated"
+	IngestWarningCodeNoIdentity   IngestWarningCode = "no_identity"
+	IngestWarningCodeNotAssembled IngestWarningCode = "not_assembled"
+	IngestWarningCodeTruncated    IngestWarningCode = "truncated"
 )
 
 // Valid indicates whether the value is a known member of the IngestWarningCode enum.
 func (e IngestWarningCode) Valid() bool {
 	switch e {
 	case IngestWarningCodeNoIdentity:
+		return true
+	case IngestWarningCodeNotAssembled:
 		return true
 	case IngestWarningCodeTruncated:
 		return true

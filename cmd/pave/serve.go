@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"os"
@@ -20,6 +21,7 @@ type serveCmd struct {
 	OTLPListen     string `help:"Second address for OTLP/HTTP alone; skipped when it is taken; \"\" or off for none." name:"otlp-listen" env:"PAVE_OTLP_LISTEN" default:"127.0.0.1:4318"`
 	Tools          string `help:"Apply the tool files of this folder at start." env:"PAVE_TOOLS" placeholder:"DIR"`
 	InsecureNoAuth bool   `help:"Answer requests without a key, with every right. Loopback only." env:"PAVE_INSECURE_NO_AUTH"`
+	EndWithStdin   bool   `help:"End, as on SIGTERM, when standard input closes; for a process that starts this one and must not leave it behind." name:"end-with-stdin" env:"PAVE_END_WITH_STDIN"`
 	LogLevel       string `help:"Log from this level on: ${enum}." env:"PAVE_LOG_LEVEL" enum:"debug,info,warn,error" default:"info"`
 }
 
@@ -61,6 +63,12 @@ func (c *serveCmd) serve(e *env, a *app.App, log *slog.Logger) error {
 	}
 	ctx, cancel := context.WithCancel(e.ctx)
 	defer cancel()
+	if c.EndWithStdin {
+		go func() { // a read that never ends is ended by the process's own end
+			_, _ = io.Copy(io.Discard, e.in)
+			cancel()
+		}()
+	}
 	stopped := onSecondSignal(e.ctx)
 	defer stopped()
 	return a.Serve(ctx, app.ServeOptions{Listen: c.Listen, OTLPListen: c.OTLPListen, Ready: func(address string) {
