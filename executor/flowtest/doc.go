@@ -29,6 +29,9 @@
 // and calls with the same input consume their interactions in order. A call that nothing answers fails the case with
 // CW-E040, whatever the flow makes of it. The tools of package local that come with pave run as they are.
 //
+// `decide: {TOOL or STEP_ID: CHOSEN}` stands for whoever decides at run time, `approve: true` or `false` for whoever
+// approves, `dynamic_params` for what callers give beside the input.
+//
 // Runs are deterministic: one step at a time, a clock that stands still, and no waiting between retries. Unknown
 // fields of a test file are errors, so that a misspelt expectation does not pass.
 //

@@ -233,6 +233,63 @@ cases:
 	}, failures(r))
 }
 
+func TestDecisionsApprovalsAndListTools(t *testing.T) {
+	files := map[string]string{
+		"tools.yaml": "kind: Tool\nname: pay\nsafety: {side_effects: write, requires_approval: true, approval_reason: money}\n",
+		"one.yaml":   "type: Flow\nname: one\nversion: 1.0.0\ndescription: d\nsteps: [{tool_name: double, input_mapping: {n: item}}]\n",
+		"f.yaml": `
+format_version: "1.1"
+type: Flow
+name: f
+version: 1.0.0
+description: d
+dynamic_params: [token]
+steps:
+  - {tool_name: mail, decision_candidates: [mail, call], input_mapping: {secret: token}, output_as: contact}
+  - {tool_name: map_list, input_mapping: {flow: {$const: one}, items: numbers}, output_as: doubled}
+  - {tool_name: pay, input_mapping: {n: 1}, output_as: paid}
+returns: {contact: contact, doubled: /doubled/items}
+`,
+		"f.test.yaml": `
+flow: f.yaml
+flows: [one.yaml]
+tools: [tools.yaml]
+cases:
+  - name: called and paid
+    input: {numbers: [1, 2]}
+    dynamic_params: {token: t0}
+    decide: {mail: call}
+    approve: true
+    fakes: &fakes
+      call: [{when: {secret: t0}, result: {by: call}}]
+      double: [{when: {n: 1}, result: {twice: 2}}, {when: {n: 2}, result: {twice: 4}}]
+      pay: [{result: {ok: true}}]
+      mail: [{result: {by: mail}}]
+    expect:
+      calls: {mail: 0, call: 1, double: 2, pay: 1}
+      output_has: {contact: {by: call}}
+      steps: [{tool_name: call}, {}, {tool_name: pay}]
+  - name: not approved
+    input: {numbers: []}
+    dynamic_params: {token: t0}
+    decide: {other: x}
+    approve: false
+    fakes: *fakes
+    expect: {error_code: CW-E029, calls: {mail: 1, pay: 0, double: 0}}
+  - name: no candidate
+    input: {numbers: []}
+    dynamic_params: {token: t0}
+    decide: {mail: pay}
+    fakes: *fakes
+    expect: {error_code: CW-E031}
+`}
+	suites, err := Load(write(t, files))
+	require.NoError(t, err)
+	r := Run(context.Background(), suites, Options{})
+	assert.Empty(t, failures(r))
+	assert.Equal(t, 3, r.Passed)
+}
+
 func TestBrokenFlowFailsEveryCase(t *testing.T) {
 	r := run(t, Options{}, "\n  - {name: a}\n  - {name: b}\n", map[string]string{"flows/order.yaml": `{"type":"Flow","name":"f","description":"d","steps":[{"tool_name":"absent"}]}`})
 	require.Equal(t, 2, r.Failed)

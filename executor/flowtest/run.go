@@ -30,7 +30,7 @@ type Options struct {
 // Run runs every case of the suite, in order.
 func (s *Suite) Run(ctx context.Context, o Options) *Report {
 	report := &Report{}
-	library, plan, failures := s.prepare(&o)
+	library, tools, plan, failures := s.prepare(&o)
 	for i := range s.Cases {
 		c := &s.Cases[i]
 		out := CaseReport{File: s.Path, Case: c.Name, Flow: s.Flow, Failures: failures}
@@ -38,7 +38,7 @@ func (s *Suite) Run(ctx context.Context, o Options) *Report {
 			out.Flow = plan.Flow().Name + "@" + plan.Flow().Version
 		}
 		if len(failures) == 0 {
-			s.runCase(ctx, c, plan, library, &o, &out)
+			s.runCase(ctx, c, &setting{plan: plan, tools: tools, library: library, o: &o}, &out)
 		}
 		report.add(out)
 	}
@@ -69,7 +69,7 @@ func (t toolSets) Tool(name string) (*flows.Tool, bool) {
 }
 
 // prepare reads the files and compiles the flow. A tool that some case fakes needs no definition.
-func (s *Suite) prepare(o *Options) (executor.ToolSet, *executor.Plan, []Failure) {
+func (s *Suite) prepare(o *Options) (*Library, executor.ToolSet, *executor.Plan, []Failure) {
 	in := func(paths ...string) []string {
 		out := make([]string, len(paths))
 		for i, p := range paths {
@@ -83,11 +83,11 @@ func (s *Suite) prepare(o *Options) (executor.ToolSet, *executor.Plan, []Failure
 	path := in(s.Flow)[0]
 	library, err := ReadLibrary(append([]string{path}, in(s.Flows...)...), in(s.Tools...))
 	if err != nil {
-		return nil, nil, []Failure{{Pointer: "/flow", Code: string(flows.CodeOf(err)), Message: err.Error()}}
+		return nil, nil, nil, []Failure{{Pointer: "/flow", Code: string(flows.CodeOf(err)), Message: err.Error()}}
 	}
 	at := slices.IndexFunc(library.Files, func(f File) bool { return f.Path == filepath.Clean(path) })
 	if at < 0 {
-		return nil, nil, []Failure{{Pointer: "/flow", Code: string(flows.CodeInvalid), Message: path + " is no flow file"}}
+		return nil, nil, nil, []Failure{{Pointer: "/flow", Code: string(flows.CodeInvalid), Message: path + " is no flow file"}}
 	}
 	sets := toolSets{library}
 	if o.Tools != nil {
@@ -101,7 +101,7 @@ func (s *Suite) prepare(o *Options) (executor.ToolSet, *executor.Plan, []Failure
 			failures = append(failures, Failure{Pointer: "/flow", Code: d.IssueType, Message: fmt.Sprintf("%s: %s", d.Pointer, d.Detail)})
 		}
 	}
-	return sets, plan, failures
+	return library, sets, plan, failures
 }
 
 // faked has a definition without schemas for every tool that is only faked.
@@ -119,8 +119,16 @@ func (s *Suite) faked(o *Options) executor.Tools {
 	return tools
 }
 
-func (s *Suite) runCase(ctx context.Context, c *Case, plan *executor.Plan, tools executor.ToolSet, o *Options, out *CaseReport) {
-	answers := &answerer{fakes: map[string][]*fakeAnswer{}, o: o, builtins: local.New(), calls: map[string]int{}, tools: tools}
+// setting is what the cases of a suite share.
+type setting struct {
+	plan    *executor.Plan
+	tools   executor.ToolSet
+	library *Library
+	o       *Options
+}
+
+func (s *Suite) runCase(ctx context.Context, c *Case, in *setting, out *CaseReport) {
+	answers := &answerer{fakes: map[string][]*fakeAnswer{}, o: in.o, builtins: local.New(), calls: map[string]int{}}
 	for tool, list := range c.Fakes {
 		for i := range list {
 			answers.fakes[tool] = append(answers.fakes[tool], &fakeAnswer{Answer: &list[i]})
@@ -138,8 +146,22 @@ func (s *Suite) runCase(ctx context.Context, c *Case, plan *executor.Plan, tools
 		}
 		answers.player = NewPlayer(fixture)
 	}
+	engine := executor.New(c.options(answers))
+	answers.builtins.RunFlows(func(ctx context.Context, name string, input map[string]any) (map[string]any, error) {
+		return in.run(ctx, engine, name, input)
+	})
+	out.Result = engine.Run(ctx, in.plan, executor.RunInput{Input: c.Input, DryRun: c.DryRun, DynamicParams: c.DynamicParams})
+	out.Status = out.Result.Status
+	for _, err := range answers.stale {
+		out.fail("", flows.CWFixtureStale.Code, "%v", err)
+	}
+	c.Expect.check(out, answers.calls)
+}
+
+// options of the engine of one case.
+func (c *Case) options(answers *answerer) executor.Options {
 	ids := 0
-	engine := executor.New(executor.Options{
+	o := executor.Options{
 		Invoker: answers,
 		Now:     func() time.Time { return time.Time{} },
 		NewID: func() string {
@@ -148,13 +170,55 @@ func (s *Suite) runCase(ctx context.Context, c *Case, plan *executor.Plan, tools
 		},
 		Sleep:  func(ctx context.Context, _ time.Duration) error { return ctx.Err() },
 		Limits: executor.Limits{MaxParallelSteps: 1},
-	})
-	out.Result = engine.Run(ctx, plan, executor.RunInput{Input: c.Input, DryRun: c.DryRun})
-	out.Status = out.Result.Status
-	for _, err := range answers.stale {
-		out.fail("", flows.CWFixtureStale.Code, "%v", err)
 	}
-	c.Expect.check(out, answers.calls)
+	if c.Decide != nil {
+		o.Decider = decider(c.Decide)
+	}
+	if c.Approve != nil {
+		o.Approver = approver(*c.Approve)
+	}
+	return o
+}
+
+// run runs a flow of the files for a list tool.
+func (in *setting) run(ctx context.Context, engine *executor.Engine, name string, input map[string]any) (map[string]any, error) {
+	flow, ok := in.library.Flow(name, "")
+	if !ok {
+		return nil, fmt.Errorf("there is no flow '%s' in the files of the test", name)
+	}
+	plan, found := executor.Compile(flow, in.tools, executor.CompileOptions{Flows: in.library})
+	if err := executor.CompileError(name, found); err != nil {
+		return nil, err
+	}
+	result := engine.Run(ctx, plan, executor.RunInput{Input: input})
+	if !result.Success {
+		return nil, fmt.Errorf("flow '%s' %s: %s", name, result.Status, deref(lastError(result).ErrorMessage))
+	}
+	return result.FinalOutput, nil
+}
+
+// decider answers with the choices of a case.
+type decider map[string]string
+
+// Decide implements executor.Decider.
+func (d decider) Decide(_ context.Context, r executor.DecisionRequest) (string, error) {
+	for _, key := range []string{r.StepID, r.DefaultToolName} {
+		if chosen, ok := d[key]; ok {
+			return chosen, nil
+		}
+	}
+	return r.DefaultToolName, nil
+}
+
+// approver gives every approval, or none.
+type approver bool
+
+// Approve implements executor.Approver.
+func (a approver) Approve(context.Context, executor.ApprovalRequest) (executor.ApprovalDecision, error) {
+	if a {
+		return executor.ApprovalDecision{Decision: executor.Approve, Reason: "approved by the test"}, nil
+	}
+	return executor.ApprovalDecision{Decision: executor.Deny, Reason: "denied by the test"}, nil
 }
 
 // fakeAnswer counts the uses of an answer.
@@ -168,7 +232,6 @@ type answerer struct {
 	o        *Options
 	player   *Player
 	builtins *local.Registry
-	tools    executor.ToolSet
 
 	mu    sync.Mutex
 	fakes map[string][]*fakeAnswer
@@ -181,6 +244,8 @@ func (a *answerer) Prompt(tool *flows.Tool) bool {
 	_, fake := a.o.Fakes[tool.Name]
 	return !fake && a.o.Invoker == nil
 }
+
+var _ executor.PromptInvoker = (*answerer)(nil)
 
 // Invoke implements executor.Invoker: the case's fakes, its fixtures, the fakes in Go, the tools that come with pave,
 // the Invoker of the options.

@@ -58,12 +58,17 @@ type Suite struct {
 
 // Case is one run of the flow and what is expected of it.
 type Case struct {
-	Name     string              `json:"name"`
-	Input    Object              `json:"input"`
-	DryRun   bool                `json:"dry_run"`
-	Fakes    map[string][]Answer `json:"fakes"`
-	Fixtures string              `json:"fixtures"`
-	Expect   Expect              `json:"expect"`
+	Name          string              `json:"name"`
+	Input         Object              `json:"input"`
+	DynamicParams Object              `json:"dynamic_params"`
+	DryRun        bool                `json:"dry_run"`
+	Fakes         map[string][]Answer `json:"fakes"`
+	Fixtures      string              `json:"fixtures"`
+	// Decide chooses among the candidates of steps, by step id or by the step's own tool; other steps call their own.
+	Decide map[string]string `json:"decide"`
+	// Approve answers tools that need an approval; without it they are called as if nobody had to be asked.
+	Approve *bool  `json:"approve"`
+	Expect  Expect `json:"expect"`
 }
 
 // Answer is what a fake gives: Result, or Error where that is set.
