@@ -157,8 +157,11 @@ func transportError(ctx context.Context, tool *flows.Tool, req *http.Request, er
 	return toolError(executor.ClassIO, "connection_failed", "tool server %s of tool '%s' cannot be reached or broke off: %v", where, tool.Name, rootCause(err))
 }
 
-// rootCause drops the wrappers that repeat method and URL.
+// rootCause drops the wrappers that repeat method and URL, and the address of the name server that was asked.
 func rootCause(err error) error {
+	if dns := new(net.DNSError); errors.As(err, &dns) {
+		return fmt.Errorf("lookup %s: %s", dns.Name, dns.Err)
+	}
 	for {
 		inner := errors.Unwrap(err)
 		if inner == nil {

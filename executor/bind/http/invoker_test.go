@@ -195,6 +195,11 @@ func TestSecretsThatComeBack(t *testing.T) {
 	assert.NotContains(t, te.Message, secret[:4], "the cut must not leave the beginning of a secret")
 }
 
+func TestNameServersAreNotNamed(t *testing.T) {
+	err := &net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host", Name: "shop.test", Server: "10.1.2.3:53", IsNotFound: true}}
+	assert.EqualError(t, rootCause(err), "lookup shop.test: no such host")
+}
+
 func TestIdempotencyKeyAndTraceparent(t *testing.T) {
 	srv, last := server(t, answers(200, "application/json", `{}`))
 	c := invoker(t, Options{}, srv)
