@@ -60,8 +60,8 @@ type verdict struct {
 	right bool
 }
 
-// fits reports whether the match is an application.
-func (m *Match) fits() bool { return m.Exact && m.Known }
+// Fits reports whether the match is an application.
+func (m *Match) Fits() bool { return m.Exact && m.Known }
 
 // walk is one way of laying a flow over the calls of a stretch from a position.
 type walk struct {

@@ -40,7 +40,7 @@ func (sc *Scorer) applications(s *Session, stretch []call) []application {
 	var out []application
 	for from := range stretch {
 		for _, i := range sc.starts[stretch[from].tool] {
-			if m := sc.flows[i].at(s, stretch, from); m != nil && m.fits() {
+			if m := sc.flows[i].at(s, stretch, from); m != nil && m.Fits() {
 				out = append(out, application{i, from, m})
 			}
 		}

@@ -144,7 +144,7 @@ func (sc *Scorer) stretch(s *Session, stretch []call, out *Outcome) (strict, fre
 			}
 			sc.count(i, m, out, counted)
 			switch {
-			case m.fits():
+			case m.Fits():
 				applies = true
 				strict = append(strict, application{i, from, m})
 				free = append(free, application{i, from, m})
@@ -161,6 +161,34 @@ func (sc *Scorer) stretch(s *Session, stretch []call, out *Outcome) (strict, fre
 		}
 	}
 	return strict, free
+}
+
+// Window is a flow laid over calls of a session that fit its tools.
+type Window struct {
+	Flow  int   // index of the flow
+	Calls []int // positions among the recorded calls of the session
+	*Match
+}
+
+// Windows lists every window of every flow in a session.
+func (sc *Scorer) Windows(s *Session) []Window {
+	var out []Window
+	for _, stretch := range s.stretches {
+		for from := range stretch {
+			for _, i := range sc.starts[stretch[from].tool] {
+				m := sc.flows[i].at(s, stretch, from)
+				if m == nil {
+					continue
+				}
+				w := Window{Flow: i, Match: m}
+				for _, c := range stretch[from : from+m.Calls] {
+					w.Calls = append(w.Calls, c.at)
+				}
+				out = append(out, w)
+			}
+		}
+	}
+	return out
 }
 
 // superset reports whether the flow would have done what was recorded and more of the same.
@@ -192,7 +220,7 @@ func (sc *Scorer) count(flow int, m *Match, out *Outcome, counted map[string]boo
 		out.Predicted += m.Predicted
 		out.Correct += m.Correct
 	}
-	if m.fits() {
+	if m.Fits() {
 		by.Exact++
 		by.ExactSaved += m.Saved
 		return
