@@ -20,8 +20,14 @@ func (h *handlers) RunFlow(ctx context.Context, r gen.RunFlowRequestObject) (gen
 			flows.ErrorDetail{Pointer: "/input", Code: "invalid", Detail: err.Error()})
 	}
 	object, _ := input.(map[string]any)
-	run, err := h.s.deps.Runs.Run(ctx, actorFrom(ctx), runs.Request{Flow: r.Name, Version: r.Body.Version, Input: object,
-		IdempotencyKey: r.Params.IdempotencyKey, DryRun: r.Body.DryRun})
+	req := runs.Request{Flow: r.Name, Version: r.Body.Version, Input: object, IdempotencyKey: r.Params.IdempotencyKey, DryRun: r.Body.DryRun}
+	if r.Params.Stream {
+		return &runStream{start: func(onEvent func(executor.Event)) (*runs.Run, error) {
+			req.OnEvent = onEvent
+			return h.s.deps.Runs.Run(ctx, actorFrom(ctx), req)
+		}}, nil
+	}
+	run, err := h.s.deps.Runs.Run(ctx, actorFrom(ctx), req)
 	if err != nil {
 		return nil, err
 	}

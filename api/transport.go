@@ -58,6 +58,9 @@ type buffered struct {
 
 func (b *buffered) Header() http.Header { return b.header }
 
+// Flush implements http.Flusher: what was written has arrived.
+func (b *buffered) Flush() {}
+
 func (b *buffered) WriteHeader(status int) {
 	if b.status == 0 {
 		b.status = status

@@ -164,6 +164,10 @@ type ClientInterface interface {
 	// A failed or handed-back run is data in the answer, not an error. With an `Idempotency-Key` the first
 	// answer is kept for 24 hours: the same key and body get it again, another body is refused.
 	//
+	// With `stream` the answer is NDJSON: the run's events as they happen (`RunEvent`), then one line
+	// `{"kind": "run", "run": Run}`. A reader that is too slow loses events, which a line of kind `dropped` counts;
+	// it never holds up the run.
+	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/flows/{name}/runs (the `RunFlow` operationId).
@@ -173,6 +177,10 @@ type ClientInterface interface {
 	//
 	// A failed or handed-back run is data in the answer, not an error. With an `Idempotency-Key` the first
 	// answer is kept for 24 hours: the same key and body get it again, another body is refused.
+	//
+	// With `stream` the answer is NDJSON: the run's events as they happen (`RunEvent`), then one line
+	// `{"kind": "run", "run": Run}`. A reader that is too slow loses events, which a line of kind `dropped` counts;
+	// it never holds up the run.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -694,6 +702,10 @@ func (c *Client) GetFlowProfile(ctx context.Context, name FlowNameParam, params 
 // A failed or handed-back run is data in the answer, not an error. With an `Idempotency-Key` the first
 // answer is kept for 24 hours: the same key and body get it again, another body is refused.
 //
+// With `stream` the answer is NDJSON: the run's events as they happen (`RunEvent`), then one line
+// `{"kind": "run", "run": Run}`. A reader that is too slow loses events, which a line of kind `dropped` counts;
+// it never holds up the run.
+//
 // Takes any type of body and a specified content type.
 //
 // Corresponds with POST /api/v1/flows/{name}/runs (the `RunFlow` operationId).
@@ -713,6 +725,10 @@ func (c *Client) RunFlowWithBody(ctx context.Context, name FlowNameParam, params
 //
 // A failed or handed-back run is data in the answer, not an error. With an `Idempotency-Key` the first
 // answer is kept for 24 hours: the same key and body get it again, another body is refused.
+//
+// With `stream` the answer is NDJSON: the run's events as they happen (`RunEvent`), then one line
+// `{"kind": "run", "run": Run}`. A reader that is too slow loses events, which a line of kind `dropped` counts;
+// it never holds up the run.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -2002,6 +2018,29 @@ func NewRunFlowRequestWithBody(server string, name FlowNameParam, params *RunFlo
 	queryURL, err := serverURL.Parse(operationPath)
 	if err != nil {
 		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "stream", params.Stream, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
 	}
 
 	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
@@ -3933,6 +3972,10 @@ type ClientWithResponsesInterface interface {
 	// A failed or handed-back run is data in the answer, not an error. With an `Idempotency-Key` the first
 	// answer is kept for 24 hours: the same key and body get it again, another body is refused.
 	//
+	// With `stream` the answer is NDJSON: the run's events as they happen (`RunEvent`), then one line
+	// `{"kind": "run", "run": Run}`. A reader that is too slow loses events, which a line of kind `dropped` counts;
+	// it never holds up the run.
+	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/flows/{name}/runs (the `RunFlow` operationId).
@@ -3942,6 +3985,10 @@ type ClientWithResponsesInterface interface {
 	//
 	// A failed or handed-back run is data in the answer, not an error. With an `Idempotency-Key` the first
 	// answer is kept for 24 hours: the same key and body get it again, another body is refused.
+	//
+	// With `stream` the answer is NDJSON: the run's events as they happen (`RunEvent`), then one line
+	// `{"kind": "run", "run": Run}`. A reader that is too slow loses events, which a line of kind `dropped` counts;
+	// it never holds up the run.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -6815,6 +6862,10 @@ func (c *ClientWithResponses) GetFlowProfileWithResponse(ctx context.Context, na
 // A failed or handed-back run is data in the answer, not an error. With an `Idempotency-Key` the first
 // answer is kept for 24 hours: the same key and body get it again, another body is refused.
 //
+// With `stream` the answer is NDJSON: the run's events as they happen (`RunEvent`), then one line
+// `{"kind": "run", "run": Run}`. A reader that is too slow loses events, which a line of kind `dropped` counts;
+// it never holds up the run.
+//
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /api/v1/flows/{name}/runs (the `RunFlow` operationId).
@@ -6830,6 +6881,10 @@ func (c *ClientWithResponses) RunFlowWithBodyWithResponse(ctx context.Context, n
 //
 // A failed or handed-back run is data in the answer, not an error. With an `Idempotency-Key` the first
 // answer is kept for 24 hours: the same key and body get it again, another body is refused.
+//
+// With `stream` the answer is NDJSON: the run's events as they happen (`RunEvent`), then one line
+// `{"kind": "run", "run": Run}`. A reader that is too slow loses events, which a line of kind `dropped` counts;
+// it never holds up the run.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -7855,6 +7910,9 @@ func ParseRunFlowResponse(rsp *http.Response) (*RunFlowResponse, error) {
 			return nil, err
 		}
 		response.ApplicationProblemJSONDefault = &dest
+
+	case rsp.StatusCode == 200:
+		// Content-type (application/x-ndjson) unsupported
 
 	}
 

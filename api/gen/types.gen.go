@@ -290,6 +290,36 @@ func (e RecordStatus) Valid() bool {
 	}
 }
 
+// Defines values for RunEventKind.
+const (
+	RunEventKindDropped   RunEventKind = "dropped"
+	RunEventKindFlowEnd   RunEventKind = "flow_end"
+	RunEventKindFlowStart RunEventKind = "flow_start"
+	RunEventKindRun       RunEventKind = "run"
+	RunEventKindStepEnd   RunEventKind = "step_end"
+	RunEventKindStepStart RunEventKind = "step_start"
+)
+
+// Valid indicates whether the value is a known member of the RunEventKind enum.
+func (e RunEventKind) Valid() bool {
+	switch e {
+	case RunEventKindDropped:
+		return true
+	case RunEventKindFlowEnd:
+		return true
+	case RunEventKindFlowStart:
+		return true
+	case RunEventKindRun:
+		return true
+	case RunEventKindStepEnd:
+		return true
+	case RunEventKindStepStart:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for RunStatus.
 const (
 	RunStatusCancelled   RunStatus = "cancelled"
@@ -1535,6 +1565,34 @@ type Run struct {
 	Version       string    `json:"version"`
 }
 
+// RunEvent One line of a run's stream.
+type RunEvent struct {
+	// Count Of dropped.
+	Count    int    `json:"count,omitempty,omitzero"`
+	FlowName string `json:"flow_name,omitempty,omitzero"`
+
+	// Inputs Of step_start: the resolved arguments.
+	Inputs json.RawMessage `json:"inputs,omitempty,omitzero"`
+	Kind   RunEventKind    `json:"kind"`
+	Run    Run             `json:"run,omitempty,omitzero"`
+
+	// Status Of flow_end.
+	Status    string `json:"status,omitempty,omitzero"`
+	StepIndex *int   `json:"step_index,omitempty"`
+
+	// StepRecord Of step_end.
+	StepRecord json.RawMessage `json:"step_record,omitempty,omitzero"`
+	Timestamp  time.Time       `json:"timestamp,omitempty,omitzero"`
+	ToolName   string          `json:"tool_name,omitempty,omitzero"`
+
+	// TotalSteps Of flow_start.
+	TotalSteps int    `json:"total_steps,omitempty,omitzero"`
+	TraceID    string `json:"trace_id,omitempty,omitzero"`
+}
+
+// RunEventKind defines model for RunEvent.Kind.
+type RunEventKind string
+
 // RunPage defines model for RunPage.
 type RunPage struct {
 	Items      []Run  `json:"items"`
@@ -1852,6 +1910,7 @@ type GetFlowProfileParams struct {
 
 // RunFlowParams defines parameters for RunFlow.
 type RunFlowParams struct {
+	Stream         bool   `form:"stream,omitempty" json:"stream,omitempty,omitzero"`
 	IdempotencyKey string `json:"Idempotency-Key,omitempty,omitzero"`
 }
 

@@ -113,18 +113,23 @@ type answered interface {
 // check turns a failed request and a problem answer into errors of the taxonomy.
 func check[R answered](resp R, err error) (R, error) {
 	if err != nil {
-		if known := new(flows.Error); errors.As(err, &known) || errors.Is(err, context.Canceled) {
-			return resp, err
-		}
-		if refused := new(url.Error); errors.As(err, &refused) {
-			return resp, &flows.Error{Code: flows.CodeUnavailable, Message: "the server cannot be reached: " + refused.Err.Error(), Err: err}
-		}
-		return resp, err
+		return resp, requestError(err)
 	}
 	if reflect.ValueOf(resp).IsNil() || resp.StatusCode() < http.StatusBadRequest {
 		return resp, nil
 	}
 	return resp, problemError(resp.StatusCode(), resp.GetBody())
+}
+
+// requestError says of a request without an answer why it has none.
+func requestError(err error) error {
+	if known := new(flows.Error); errors.As(err, &known) || errors.Is(err, context.Canceled) {
+		return err
+	}
+	if refused := new(url.Error); errors.As(err, &refused) {
+		return &flows.Error{Code: flows.CodeUnavailable, Message: "the server cannot be reached: " + refused.Err.Error(), Err: err}
+	}
+	return err
 }
 
 // problemError rebuilds the error from a problem answer.

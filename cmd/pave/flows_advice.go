@@ -9,6 +9,7 @@ import (
 	"pave/cmd/pave/internal/output"
 	"pave/executor"
 	"pave/flows/advice"
+	"pave/flows/value"
 )
 
 type flowsOptimizeCmd struct {
@@ -53,11 +54,18 @@ func (c *flowsOptimizeCmd) Run(e *env) error {
 	})
 }
 
-// outputs are those of the steps of recorded runs that succeeded: of the files given, or of the registered flow.
+// outputs are those of the steps of recorded runs that succeeded, one run for each different input: of the files
+// given, or of the registered flow.
 func (c *flowsOptimizeCmd) outputs(e *env, name string) (out [][]map[string]any, err error) {
+	inputs := map[string]bool{}
 	add := func(record []byte) error {
 		result, err := readRecord(record)
-		if err == nil && result.Success && result.FlowName == name {
+		if err != nil {
+			return err
+		}
+		input := string(value.Canonical(result.InitialInput))
+		if result.Success && !result.DryRun && result.FlowName == name && !inputs[input] {
+			inputs[input] = true
 			steps := make([]map[string]any, len(result.ExecutionLog))
 			for i := range result.ExecutionLog {
 				steps[i] = result.ExecutionLog[i].Outputs

@@ -23,6 +23,7 @@ type runCmd struct {
 	Flow           string `arg:"" help:"NAME or NAME@VERSION."`
 	Input          string `help:"The flow's input: JSON text, a file, or - for standard input." env:"PAVE_INPUT" default:"{}" placeholder:"FILE|JSON|-"`
 	DryRun         bool   `help:"Change nothing: tools that only read are called, the others are skipped." env:"PAVE_DRY_RUN"`
+	Stream         bool   `help:"Show the run's events as they happen; with -o jsonl as lines on standard output." env:"PAVE_STREAM"`
 	IdempotencyKey string `help:"Run once for this key; repeats get the first answer." env:"PAVE_IDEMPOTENCY_KEY"`
 }
 
@@ -34,18 +35,8 @@ func (c *runCmd) Run(e *env) error {
 	}
 	name, version, _ := strings.Cut(c.Flow, "@")
 	return e.withClient(func(cl *client) error {
-		resp, err := check(cl.RunFlowWithResponse(e.ctx, name, &gen.RunFlowParams{IdempotencyKey: c.IdempotencyKey},
-			gen.RunRequest{Version: version, Input: input, DryRun: c.DryRun}))
+		run, err := c.run(e, cl, name, gen.RunRequest{Version: version, Input: input, DryRun: c.DryRun})
 		if err != nil {
-			return err
-		}
-		run := resp.JSON200
-		if err := e.print(resp.GetBody(), func(w io.Writer) error {
-			if run.Status != gen.RunStatusSucceeded {
-				return nil
-			}
-			return output.JSON(w, run.Output)
-		}); err != nil {
 			return err
 		}
 		if run.Status == gen.RunStatusSucceeded {
@@ -60,6 +51,31 @@ func (c *runCmd) Run(e *env) error {
 			return errExit(api.ExitInvalid)
 		}
 		return errExit(api.ExitFailed)
+	})
+}
+
+// run runs the flow and prints the answer.
+func (c *runCmd) run(e *env, cl *client, name string, body gen.RunRequest) (run *gen.Run, err error) {
+	var answer []byte
+	if c.Stream {
+		if run, err = c.stream(e, cl, name, body); err != nil || e.g.Output == formatLines {
+			return run, err
+		}
+		if answer, err = json.Marshal(run); err != nil {
+			return nil, err
+		}
+	} else {
+		resp, err := check(cl.RunFlowWithResponse(e.ctx, name, &gen.RunFlowParams{IdempotencyKey: c.IdempotencyKey}, body))
+		if err != nil {
+			return nil, err
+		}
+		run, answer = resp.JSON200, resp.GetBody()
+	}
+	return run, e.print(answer, func(w io.Writer) error {
+		if run.Status != gen.RunStatusSucceeded {
+			return nil
+		}
+		return output.JSON(w, run.Output)
 	})
 }
 

@@ -110,6 +110,9 @@ type Request struct {
 	Input          map[string]any
 	IdempotencyKey string
 	DryRun         bool
+	// OnEvent receives the run's events in order, on the run's goroutine; it must return soon. A run that an idempotency
+	// key gives again has none.
+	OnEvent func(executor.Event)
 }
 
 func (r *Request) hash() string {
@@ -153,7 +156,7 @@ func (s *Service) Run(ctx context.Context, actor governance.Actor, req Request) 
 	log := &callLog{}
 	inside := context.WithValue(context.WithValue(ctx, callLogKey{}, log), actorKey{}, actor)
 	run.Result = s.engine.Run(inside, plan,
-		executor.RunInput{Input: req.Input, RunID: run.ID, DryRun: req.DryRun})
+		executor.RunInput{Input: req.Input, RunID: run.ID, DryRun: req.DryRun, OnEvent: req.OnEvent})
 	run.State, run.Ended = run.Result.Status, s.now().UTC()
 	if !run.DryRun {
 		run.Avoided = avoided(&admission.Version, run.Result)

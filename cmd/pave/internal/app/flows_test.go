@@ -193,3 +193,31 @@ func TestCompileReportsWhatDoesNotFit(t *testing.T) {
 	require.Contains(t, string(unreadable.Body), "/type")
 	require.Equal(t, http.StatusUnsupportedMediaType, compile("text/plain", "x").StatusCode())
 }
+
+// A stream gives the events in order and then the run; a run that does not start is a problem as ever.
+func TestRunStream(t *testing.T) {
+	a := open(t, nil)
+	v := activate(t, a, checkFlow)
+	c := clientOf(t, a, "")
+	resp, err := c.RunFlow(t.Context(), v.Name, &gen.RunFlowParams{Stream: true}, gen.RunRequest{Input: json.RawMessage(`{"a":1,"b":1}`)})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, resp.Body.Close()) }()
+	require.Equal(t, http.StatusOK, resp.StatusCode)
+	require.Equal(t, "application/x-ndjson", resp.Header.Get("Content-Type"))
+	var kinds []string
+	var last gen.RunEvent
+	for d := json.NewDecoder(resp.Body); d.More(); {
+		last = gen.RunEvent{}
+		require.NoError(t, d.Decode(&last))
+		kinds = append(kinds, string(last.Kind))
+	}
+	require.Equal(t, []string{"flow_start", "step_start", "step_end", "step_start", "step_end", "flow_end", "run"}, kinds)
+	require.Equal(t, gen.RunStatusSucceeded, last.Run.Status)
+	kept, err := c.GetRunWithResponse(t.Context(), last.Run.ID)
+	require.NoError(t, err)
+	require.Equal(t, 2, kept.JSON200.StepsDone)
+
+	none, err := c.RunFlowWithResponse(t.Context(), "none", &gen.RunFlowParams{Stream: true}, gen.RunRequest{Input: json.RawMessage(`{}`)})
+	require.NoError(t, err)
+	require.Equal(t, http.StatusNotFound, none.StatusCode())
+}
