@@ -33,6 +33,8 @@ type RecorderOptions struct {
 	// Redactor hides secrets before anything is stored; nil is NewRedactor with a key of this process. Give one
 	// with a kept key, so that tokens stay equal over restarts.
 	Redactor Redactor
+	// Policy is applied before redaction; the zero value keeps everything.
+	Policy Policy
 	// Admit is asked before a request is taken, such as for free disk space. Its error refuses the request and
 	// should be a *flows.Error (CodeFull, CodeUnavailable). It must be quick. nil takes everything.
 	Admit func() error
@@ -167,14 +169,19 @@ func (r *Recorder) prepare(tenant string, events []Event) *submission {
 	cut := 0
 	for i := range events {
 		e := &events[i]
+		r.opts.Policy.inspect(e)
 		if prepare(e, r.opts.Redactor, &r.opts.Limits) {
 			cut++
 		}
 		e.Received = s.queued
-		s.bytes += eventSize(e)
 	}
-	if n := Identify(events); n > 0 {
-		s.receipt.Warnings = append(s.receipt.Warnings, Warning{Code: "no_identity", Count: n,
+	unidentified := Identify(events)
+	for i := range events {
+		r.opts.Policy.drop(&events[i])
+		s.bytes += eventSize(&events[i])
+	}
+	if unidentified > 0 {
+		s.receipt.Warnings = append(s.receipt.Warnings, Warning{Code: "no_identity", Count: unidentified,
 			Message: "calls without a trace and span id or a session and call id are told apart by this request only; give them a call_id"})
 	}
 	if cut > 0 {
