@@ -35,9 +35,9 @@ func (c *compiler) checkStep(sp *stepPlan) {
 		return place{sp.at, sp.name, stepPointer(sp.at, "input_mapping", target)}
 	})
 	c.checkInputs(sp)
-	if sp.fallback != nil {
-		c.checkFallbackInputs(sp)
-		c.checkFallbackOutputs(sp)
+	for _, a := range c.alternatives(sp) {
+		c.checkAlternativeInputs(sp, a)
+		c.checkAlternativeOutputs(sp, a)
 	}
 	c.known = outer
 	keys, rest := c.contributions(sp)
@@ -256,75 +256,6 @@ func (c *compiler) property(name, field string) json.RawMessage {
 		}
 	}
 	return nil
-}
-
-// checkFallbackInputs repeats the input checks against the fallback's schema. What is missing from the context has
-// been reported for the primary.
-func (c *compiler) checkFallbackInputs(sp *stepPlan) {
-	entries, fallback := sp.step.InputMapping, sp.fallback
-	if len(entries) == 0 {
-		c.checkWholeContext(sp, fallback, IssueFallbackMissingRequired, IssueFallbackTypeMismatch)
-		return
-	}
-	for i, entry := range entries {
-		pointer := stepPointer(sp.at, "input_mapping", entry.Target)
-		target, declared := fieldOf(fallback.in, entry.Target)
-		if !declared {
-			c.report(SeverityError, IssueFallbackUnknownTarget, sp.at, sp.fallbackName, entry.Target, pointer,
-				"fallback tool '%s' has no input '%s'", sp.fallbackName, entry.Target)
-			continue
-		}
-		if target == nil {
-			continue
-		}
-		v := entry.Value
-		if v.Kind == flows.MapOptional {
-			v = *v.Inner
-		}
-		switch v.Kind {
-		case flows.MapLiteral, flows.MapConst, flows.MapExpr:
-			c.checkSource(place{sp.at, sp.fallbackName, pointer}, &sp.mapping, i, target, IssueFallbackTypeMismatch)
-		default:
-			if s, state := c.known.source(v); state != sourceMissing {
-				c.checkType(sp.at, sp.fallbackName, v.Ref, entry.Target, pointer, s, target.Schema, IssueFallbackTypeMismatch)
-			}
-		}
-	}
-	for _, f := range fields(fallback.in) {
-		if f.Required && !mapsTo(entries, f.Name) {
-			c.report(SeverityError, IssueFallbackMissingRequired, sp.at, sp.fallbackName, f.Name, stepPointer(sp.at, "on_error"),
-				"fallback tool '%s' requires input '%s', which the step does not map", sp.fallbackName, f.Name)
-		}
-	}
-}
-
-// checkFallbackOutputs reports where the fallback's outputs cannot stand for the primary's.
-func (c *compiler) checkFallbackOutputs(sp *stepPlan) {
-	primary, fallback := sp.callee.out, sp.fallback.out
-	if primary == nil || fallback == nil {
-		return
-	}
-	at := stepPointer(sp.at, "on_error")
-	for _, entry := range sp.step.OutputMapping {
-		if s, _ := fallback.At(value.Pointer{entry.OutputKey}); s == nil {
-			c.report(SeverityError, IssueFallbackOutputMissing, sp.at, sp.fallbackName, entry.OutputKey, at,
-				"output_mapping needs '%s', which fallback tool '%s' does not produce", entry.OutputKey, sp.fallbackName)
-		}
-	}
-	for _, f := range primary.Fields() {
-		other, ok := fallback.Field(f.Name)
-		if !ok {
-			if sp.step.OutputMapping == nil {
-				c.report(SeverityWarning, IssueFallbackOutputShape, sp.at, sp.fallbackName, f.Name, at,
-					"fallback tool '%s' does not produce '%s'", sp.fallbackName, f.Name)
-			}
-			continue
-		}
-		if ok, reason := fits(other.Schema, f.Schema); !ok {
-			c.report(SeverityWarning, IssueFallbackOutputType, sp.at, sp.fallbackName, f.Name, at,
-				"'%s' of fallback tool '%s' has another type: %s", f.Name, sp.fallbackName, reason)
-		}
-	}
 }
 
 // contributions are the keys that the step's merge adds, in order; rest is true when it may add others.

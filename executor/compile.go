@@ -81,6 +81,7 @@ func (c *compiler) compile() (*Plan, []Diagnostic) {
 	if c.fatal {
 		return nil, c.found
 	}
+	plan.pin()
 	return plan, c.found
 }
 

@@ -95,6 +95,9 @@ func (v *visit) readyElements() *failure {
 			return f
 		}
 		inputs[i] = e.resolved
+		if v.partial != nil {
+			e.restoreStep(v.partial.Elements[i])
+		}
 	}
 	v.resolved = map[string]any{elementsKey: inputs}
 	v.rec.Inputs = v.resolved
@@ -106,12 +109,20 @@ func (v *visit) readyElements() *failure {
 func (v *visit) executeElements() {
 	parallel(len(v.elements), min(v.sp.each.limit, v.r.e.limits.MaxParallelSteps), func(i int) bool {
 		e := &v.elements[i]
+		if e.restored {
+			return e.f.letsOn()
+		}
+		e.ran = true
 		e.fallbackApproval, e.fallbackDenied = v.fallbackApproval, v.fallbackDenied
 		e.started = v.r.e.now()
 		e.executeOnce()
 		e.finished = v.r.e.now()
-		return e.f == nil
+		return e.f.letsOn()
 	})
+	if waits(v.elements) {
+		v.f = &failure{pending: true}
+		return
+	}
 	inputs := make([]any, 0, len(v.elements))
 	for i := range v.elements {
 		e := &v.elements[i]

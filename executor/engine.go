@@ -49,14 +49,15 @@ type Engine struct {
 	ceiling flows.SideEffects
 	strict  bool
 
-	previewer   Previewer // the invoker, when it is one
-	decider     Decider
-	decisions   DecisionPolicy
-	approver    Approver
-	guardrail   Guardrail
-	kernel      Kernel
-	cache       StepCache
-	checkpoints Checkpointer
+	previewer       Previewer // the invoker, when it is one
+	decider         Decider
+	decisions       DecisionPolicy
+	approver        Approver
+	guardrail       Guardrail
+	kernel          Kernel
+	cache           StepCache
+	checkpoints     Checkpointer
+	keepCheckpoints bool
 
 	outstanding atomic.Int64
 	abandoned   atomic.Int64
@@ -69,7 +70,7 @@ func New(o Options) *Engine {
 	}
 	e := &Engine{invoker: o.Invoker, logger: o.Logger, now: o.Now, newID: o.NewID, sleep: o.Sleep, jitter: o.Jitter,
 		cost: o.CostProfile, limits: o.Limits.withDefaults(), ceiling: o.MaxSideEffects, strict: o.StrictSafety,
-		decider: o.Decider, decisions: o.Decisions, approver: o.Approver, guardrail: o.Guardrail, kernel: o.Kernel, cache: o.Cache, checkpoints: o.Checkpoints}
+		decider: o.Decider, decisions: o.Decisions, approver: o.Approver, guardrail: o.Guardrail, kernel: o.Kernel, cache: o.Cache, checkpoints: o.Checkpoints, keepCheckpoints: o.KeepCheckpoints}
 	e.prompt, _ = o.Invoker.(PromptInvoker)
 	e.previewer, _ = o.Invoker.(Previewer)
 	if e.logger == nil {

@@ -26,6 +26,10 @@ func (f *failure) write(rec *StepRecord) {
 	rec.ErrorType, rec.ErrorCode, rec.ErrorMessage = &class, &code, &message
 }
 
+// letsOn reports whether steps beside one with this outcome may still start: they may when it has not failed, also when
+// it waits, so that all approvals are asked for together.
+func (f *failure) letsOn() bool { return f == nil || f.pending }
+
 func (f *failure) String() string { return f.cw.Code + " " + f.message }
 
 func failMissingTool(name string) *failure {

@@ -154,7 +154,7 @@ func (v *visit) ask(tp *toolPlan, fallback bool) (*Approval, *failure) {
 	case err != nil:
 		return v.deny(tp, "approval callback raised "+raisedBy(err))
 	case d.Decision == Pending:
-		r.awaiting = append(r.awaiting, request)
+		v.awaiting = append(v.awaiting, request)
 		return nil, &failure{pending: true}
 	case d.Decision == Approve:
 		a := &Approval{Decision: Approve}

@@ -26,9 +26,14 @@ type visit struct {
 	ruledOut bool    // by a branch
 	buffered bool    // events wait until it is the step's turn
 	events   []Event // buffered ones
-	elements []visit // of a for_each step
-	element  int     // from 1: the visit is one element of a for_each step
-	key      string  // of the step cache, "" when it is not used
+	ran      bool    // it was executed
+	restored bool    // it was executed before the run was resumed
+	partial  *StepCheckpoint
+	inner    *Checkpoint       // of the flow that it calls, which waits
+	awaiting []ApprovalRequest // what it waits for
+	elements []visit           // of a for_each step
+	element  int               // from 1: the visit is one element of a for_each step
+	key      string            // of the step cache, "" when it is not used
 	// fallbackApproval and fallbackDenied are the answer for the fallback, asked for with that for the tool.
 	fallbackApproval *Approval
 	fallbackDenied   *failure
@@ -46,15 +51,18 @@ func (v *visit) emit(ev Event) {
 	}
 }
 
-// levels runs the plan level by level; false when the run has ended before the last one.
+// levels runs the plan level by level; false when the run has ended, or waits, before the last one.
 func (r *run) levels() bool {
-	for _, at := range r.plan.levels {
-		first := &r.plan.steps[at.from]
+	for ; r.next < len(r.plan.levels); r.next++ {
+		first := &r.plan.steps[r.plan.levels[r.next].from]
 		if reason := r.ended(); reason != "" {
 			return r.endWith(StatusCancelled, first.index, map[string]any{}, failCancelled(r.plan.flow.Name, first.index, reason))
 		}
-		if !r.level(at) {
+		if !r.level(r.next) {
 			return false
+		}
+		if r.checkpointed() {
+			r.save(r.checkpoint(r.next + 1))
 		}
 	}
 	return true
@@ -64,14 +72,22 @@ func (r *run) levels() bool {
 // before any of them starts (guards, inputs, gates) is found out in order; then they run side by side; then their
 // records and outputs are taken in order, up to the first that failed. So the outcome does not depend on who ends
 // first.
-func (r *run) level(at span) bool {
+func (r *run) level(n int) bool {
+	at := r.plan.levels[n]
 	visits := r.open(at)
 	if sp := r.guard(visits); sp != nil {
 		r.result.ExecutionLog = r.result.ExecutionLog[:at.from]
 		r.handBack(sp, sp.mapping.resolvable(r.vars.values), "guard is false: "+sp.step.Guard)
 		return false
 	}
-	r.execute(r.prepare(visits))
+	ready := r.prepare(visits)
+	if !waits(ready) {
+		r.execute(ready)
+	}
+	if waits(ready) {
+		r.suspend(n, ready)
+		return false
+	}
 	for i := range visits {
 		v := &visits[i]
 		if r.settle(v) {
@@ -82,6 +98,16 @@ func (r *run) level(at span) bool {
 		return false
 	}
 	return true
+}
+
+// waits reports whether a step must wait for an approval before any has failed.
+func waits(visits []visit) bool {
+	for i := range visits {
+		if f := visits[i].f; f != nil {
+			return f.pending
+		}
+	}
+	return false
 }
 
 // open makes the visits of a level and their slots in the log.
@@ -106,6 +132,9 @@ func (r *run) open(at span) []visit {
 			v.rec.FlowName = &sp.name
 		}
 		v.ruledOut = r.rulesOut(sp)
+		if r.from != nil && r.next == r.from.CompletedLevels {
+			v.restoreStep(r.from.Level[sp.index])
+		}
 	}
 	return r.visits[:n]
 }
@@ -115,7 +144,7 @@ func (r *run) open(at span) []visit {
 func (r *run) guard(visits []visit) *stepPlan {
 	for i := range visits {
 		v := &visits[i]
-		if v.ruledOut {
+		if v.ruledOut || v.restored {
 			continue
 		}
 		holds, f := v.sp.checkGuard(r.vars.values)
@@ -137,10 +166,14 @@ func (r *run) prepare(visits []visit) []visit {
 			v.rec.skip()
 			continue
 		}
-		v.prepare()
+		if !v.restored {
+			v.prepare()
+		}
 		if v.f != nil {
 			v.ended = true
-			return visits[:i+1]
+			if !v.f.pending {
+				return visits[:i+1]
+			}
 		}
 	}
 	return visits
@@ -159,7 +192,9 @@ func (r *run) execute(visits []visit) {
 		return
 	}
 	for i := range visits {
-		visits[i].run()
+		if !visits[i].run() {
+			return
+		}
 	}
 }
 
@@ -168,7 +203,7 @@ func (v *visit) run() bool {
 	if !v.ended {
 		v.execute()
 	}
-	return v.f == nil
+	return v.f.letsOn()
 }
 
 // settle takes the outcome of a step: merges its outputs, follows its branches, completes its record. It reports

@@ -15,7 +15,19 @@ import (
 type vars struct {
 	values map[string]any
 	size   int
+	params map[string]bool // keys that hold the caller's dynamic params
 }
+
+// put gives a dynamic param its key, over an equal one of the input.
+func (c *vars) put(key string, v any) {
+	if c.params == nil {
+		c.params = map[string]bool{}
+	}
+	c.values[key], c.params[key] = v, true
+}
+
+// dynamic reports whether a key still holds a dynamic param, not what a step has put in its place.
+func (c *vars) dynamic(key string) bool { return c.params[key] }
 
 // merge is the one place that writes the context. It projects a step's outputs (output_as, output_mapping or all
 // of them), applies the collision policy and assigns; on a failure nothing is assigned.
@@ -36,6 +48,9 @@ func (r *run) merge(v *visit) *failure {
 	}
 	for k, value := range projected {
 		r.vars.values[k] = value
+		if r.vars.params != nil {
+			delete(r.vars.params, k)
+		}
 	}
 	return nil
 }

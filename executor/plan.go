@@ -29,8 +29,14 @@ type Plan struct {
 	inferred  flows.RawSchema
 	inputRaw  flows.RawSchema
 	outputRaw flows.RawSchema
-	final     *known // what the flow returns
-	broken    string // the first error of a flow that others call, "" when it compiles
+	tools     []*flows.Tool
+	flows     []*flows.Flow
+	// capabilities are the ids that a kernel runs.
+	capabilities []string
+	digests      map[string]string // of the flow and those that it calls, by name@version
+	hashes       map[string]string // schema hashes of the tools
+	final        *known            // what the flow returns
+	broken       string            // the first error of a flow that others call, "" when it compiles
 }
 
 // InputSchema is what a caller should send: the flow's declared input schema or, where it declares none, the one
@@ -45,49 +51,54 @@ func (p *Plan) InputSchema() flows.RawSchema {
 // Flow is the flow that was compiled; it must not be changed.
 func (p *Plan) Flow() *flows.Flow { return p.flow }
 
-// Tools lists the distinct tools that the plan may call, fallbacks and those of the flows that it calls included, in
-// step order.
-func (p *Plan) Tools() []*flows.Tool {
-	var out []*flows.Tool
-	add := func(t *flows.Tool) {
-		if !slices.Contains(out, t) {
-			out = append(out, t)
+// Tools lists the distinct tools that the plan may call, fallbacks, candidates and those of the flows that it calls
+// included, in step order.
+func (p *Plan) Tools() []*flows.Tool { return slices.Clone(p.tools) }
+
+// Flows lists the distinct flows that the plan calls, directly or through others, in step order.
+func (p *Plan) Flows() []*flows.Flow { return slices.Clone(p.flows) }
+
+// pin notes what the plan was made of. The plans of the flows that it calls have been pinned before.
+func (p *Plan) pin() {
+	addTool := func(t *flows.Tool) {
+		if !slices.Contains(p.tools, t) {
+			p.tools = append(p.tools, t)
 		}
 	}
 	for i := range p.steps {
 		sp := &p.steps[i]
-		for _, tp := range []*toolPlan{sp.primary, sp.fallback} {
-			if tp != nil {
-				add(tp.tool)
-			}
-		}
+		called := []*toolPlan{sp.primary, sp.fallback}
 		for _, name := range sp.step.DecisionCandidates {
-			if tp := sp.candidates[name]; tp != nil {
-				add(tp.tool)
+			called = append(called, sp.candidates[name])
+		}
+		for _, tp := range called {
+			if tp != nil {
+				addTool(tp.tool)
 			}
 		}
-		if sp.sub != nil && sp.sub.plan != nil {
-			for _, t := range sp.sub.plan.Tools() {
-				add(t)
+		if sp.capability {
+			p.capabilities = append(p.capabilities, sp.step.CapabilityID)
+		}
+		if sp.sub == nil || sp.sub.plan == nil {
+			continue
+		}
+		p.capabilities = append(p.capabilities, sp.sub.plan.capabilities...)
+		for _, t := range sp.sub.plan.tools {
+			addTool(t)
+		}
+		for _, f := range append([]*flows.Flow{sp.sub.plan.flow}, sp.sub.plan.flows...) {
+			if !slices.Contains(p.flows, f) {
+				p.flows = append(p.flows, f)
 			}
 		}
 	}
-	return out
-}
-
-// Flows lists the distinct flows that the plan calls, directly or through others, in step order.
-func (p *Plan) Flows() []*flows.Flow {
-	var out []*flows.Flow
-	for i := range p.steps {
-		if sub := p.steps[i].sub; sub != nil && sub.plan != nil {
-			for _, f := range append([]*flows.Flow{sub.plan.flow}, sub.plan.Flows()...) {
-				if !slices.Contains(out, f) {
-					out = append(out, f)
-				}
-			}
-		}
+	p.digests, p.hashes = map[string]string{p.flow.Name + "@" + p.flow.Version: flows.Digest(p.flow)}, map[string]string{}
+	for _, f := range p.flows {
+		p.digests[f.Name+"@"+f.Version] = flows.Digest(f)
 	}
-	return out
+	for _, t := range p.tools {
+		p.hashes[t.Name] = flows.SchemaHash(t)
+	}
 }
 
 // Unbound lists the tools of the plan that have no binding: a flow with such tools cannot run.

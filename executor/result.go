@@ -110,6 +110,27 @@ type RunResult struct {
 	Checkpoint *Checkpoint       `json:"-"`
 }
 
+// upgrade brings a result of an earlier trace schema version to this one.
+func (r *RunResult) upgrade() {
+	if r.Status == "" {
+		r.Status = StatusFailed
+		if r.Success {
+			r.Status = StatusSucceeded
+		}
+	}
+	for i := range r.ExecutionLog {
+		rec := &r.ExecutionLog[i]
+		if rec.ErrorType != nil && rec.ErrorCode == nil {
+			if cw, known := flows.CWByClass(*rec.ErrorType); known {
+				rec.ErrorCode = &cw.Code
+			}
+		}
+		if rec.SubResult != nil {
+			rec.SubResult.upgrade()
+		}
+	}
+}
+
 // HandBack says where an agent goes on when a flow ended as handed_back.
 type HandBack struct {
 	StepIndex int            `json:"step_index"`
@@ -205,11 +226,14 @@ type Options struct {
 
 	Decider     Decider // nil: steps with candidates call their own tool
 	Decisions   DecisionPolicy
-	Approver    Approver  // nil: approvals are advice, or refused under StrictSafety
-	Guardrail   Guardrail // nil: nothing is blocked
-	Kernel      Kernel    // nil: capability steps fail
-	Cache       StepCache // nil: every call is made
-	Checkpoints Checkpointer
+	Approver    Approver     // nil: approvals are advice, or refused under StrictSafety
+	Guardrail   Guardrail    // nil: nothing is blocked
+	Kernel      Kernel       // nil: capability steps fail
+	Cache       StepCache    // nil: every call is made
+	Checkpoints Checkpointer // nil: only runs that wait have a checkpoint, in their result
+	// KeepCheckpoints leaves the checkpoints of runs that failed or were cancelled, so that they can be resumed. Those of
+	// other runs are deleted when the run ends.
+	KeepCheckpoints bool
 }
 
 // Limits of one run; zero means the default in parentheses.

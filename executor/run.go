@@ -32,6 +32,8 @@ type run struct {
 	failure            *failure // what ended the run
 	decided            int      // decisions asked for
 	awaiting           []ApprovalRequest
+	from               *Checkpoint    // where a resumed run goes on
+	next               int            // level
 	replay             *replay        // nil: no replay
 	dynamic            map[string]any // the caller's dynamic params
 }
@@ -76,7 +78,7 @@ func (r *run) start() {
 	started := r.e.now()
 	r.result.StartedAt = stamp(started)
 	r.emit(Event{Kind: EventFlowStart, TotalSteps: len(r.plan.steps)})
-	if r.begin() && r.levels() {
+	if r.ready() && r.levels() {
 		r.finish()
 	}
 	ended := r.e.now()
@@ -85,7 +87,15 @@ func (r *run) start() {
 	if r.e.cost != nil {
 		r.result.CostReport = NewCostReport(*r.e.cost, r.executed, r.finished, r.result.TotalDurationMS)
 	}
+	r.forget()
 	r.emit(Event{Kind: EventFlowEnd, Result: r.result})
+}
+
+func (r *run) ready() bool {
+	if r.from != nil {
+		return r.restore(r.from)
+	}
+	return r.begin()
 }
 
 // begin checks limits and the input, and sets up the context from the validated, coerced input.
@@ -109,9 +119,10 @@ func (r *run) begin() bool {
 		return r.endWith(StatusFailed, -1, r.result.InitialInput, f)
 	}
 	r.result.InitialInput = input
-	r.vars = vars{values: make(map[string]any, len(input)+len(r.dynamic)), size: size}
-	maps.Copy(r.vars.values, input)
-	maps.Copy(r.vars.values, r.dynamic)
+	r.vars = vars{values: maps.Clone(input), size: size}
+	for key, v := range r.dynamic {
+		r.vars.put(key, v)
+	}
 	return true
 }
 

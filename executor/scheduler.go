@@ -150,3 +150,31 @@ func sleep(ctx context.Context, d time.Duration) error {
 		return ctx.Err()
 	}
 }
+
+// Stream runs a plan on a goroutine of its own and hands its events over in order through a channel that holds at most
+// buffer of them: a listener that is slower than the run slows it down, one that goes away ends it by cancelling ctx.
+// The channel is closed when the run has ended; result then returns its result.
+func (e *Engine) Stream(ctx context.Context, plan *Plan, in RunInput, buffer int) (events <-chan Event, result func() *RunResult) {
+	out, ended := make(chan Event, max(0, buffer)), make(chan struct{})
+	var r *RunResult
+	in.OnEvent = func(ev Event) {
+		select {
+		case out <- ev:
+		case <-ctx.Done():
+			// Events that find room still go out, so that a listener who stays sees how the run ended.
+			select {
+			case out <- ev:
+			default:
+			}
+		}
+	}
+	go func() {
+		defer close(ended)
+		defer close(out)
+		r = e.Run(ctx, plan, in)
+	}()
+	return out, func() *RunResult {
+		<-ended
+		return r
+	}
+}

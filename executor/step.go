@@ -69,12 +69,25 @@ func (v *visit) resolve() *failure {
 
 // execute runs a prepared step.
 func (v *visit) execute() {
-	if v.sp.each != nil {
+	v.ran = true
+	if rec := v.r.reused(v.sp.index); rec != nil {
+		v.reuse(rec)
+	} else if v.sp.each != nil {
 		v.executeElements()
 	} else {
 		v.executeOnce()
 	}
 	v.finished = v.r.e.now()
+}
+
+// reuse takes a step's outcome from the record that is replayed.
+func (v *visit) reuse(rec *StepRecord) {
+	fresh := v.rec
+	*fresh = *rec
+	v.outputs = rec.Outputs
+	if _, size, err := snapshotObject(rec.Outputs); err == nil {
+		v.size = size
+	}
 }
 
 // executeOnce runs a step or an element of it: the call with its retries, rescue by on_error, output contract, output
@@ -124,7 +137,7 @@ func (v *visit) attempts() (map[string]any, int, *failure) {
 		}
 	}
 	policy, suppressed := v.retryPolicy()
-	for attempt := 1; ; attempt++ {
+	for attempt := rec.RetryCount + 1; ; attempt++ { // a resumed step goes on counting
 		outputs, size, f := v.call(inputs, attempt)
 		if f == nil {
 			return outputs, size, nil

@@ -20,9 +20,20 @@ func (v *visit) callFlow() (map[string]any, int, *failure) {
 	}
 	inner := r.e.newRun(r.ctx, sub.plan, RunInput{Input: v.resolved, RunID: r.runID, TraceID: r.e.newID(),
 		DryRun: r.in.DryRun, DryRunUnsupported: r.in.DryRunUnsupported, DynamicParams: r.dynamic, CacheScope: r.in.CacheScope, OnEvent: v.forward()})
-	inner.path = v.path() + "/"
+	inner.path, inner.replay = v.path()+"/", v.replayed()
+	if v.partial != nil {
+		inner.from, v.partial = v.partial.Flow, nil
+	}
+	if inner.from != nil {
+		inner.result.TraceID = inner.from.TraceID
+		inner.result.InitialInput = inner.from.InitialInput
+	}
 	inner.start()
 	result := inner.result
+	if result.Status == StatusAwaitingApproval {
+		v.inner, v.awaiting = result.Checkpoint, result.Awaiting
+		return nil, 0, &failure{pending: true}
+	}
 	v.rec.SubResult, v.rec.Inputs = result, result.InitialInput
 	switch result.Status {
 	case StatusSucceeded:
@@ -41,6 +52,25 @@ func (v *visit) callFlow() (map[string]any, int, *failure) {
 		f.class, f.typ = inner.failure.class, inner.failure.typ
 	}
 	return nil, 0, f
+}
+
+// replayed is the record of the flow that a replayed step called, nil where nothing is replayed.
+func (v *visit) replayed() *replay {
+	if v.r.replay == nil {
+		return nil
+	}
+	rec := v.r.recorded(v.sp.index)
+	if rec != nil && v.element > 0 {
+		if v.element > len(rec.Elements) {
+			rec = nil
+		} else {
+			rec = &rec.Elements[v.element-1]
+		}
+	}
+	if rec == nil || rec.SubResult == nil {
+		return &replay{}
+	}
+	return &replay{log: rec.SubResult.ExecutionLog}
 }
 
 // path is the place of a step, or of an element of it, in the whole run: see CallInfo.Path.

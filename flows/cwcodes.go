@@ -55,3 +55,24 @@ var (
 	CWSchemaRefPolicy         = CWError{"CW-E051", "SchemaRefPolicyError"}
 	CWGuardrail               = CWError{"CW-E052", "GuardrailViolationError"}
 )
+
+// catalogue lists the entries above.
+var catalogue = []CWError{
+	CWToolNotFound, CWFlowNotFound, CWFlowExists, CWSchemaValidation, CWInputMapping, CWFlowExecution,
+	CWToolDefinition, CWToolTimeout, CWToolOutputSize, CWDAGDefinition, CWFlowStatus, CWFlowCancelled,
+	CWContextCollision, CWFlowComposition, CWInvalidVersion, CWFlowSerialization, CWCheckpointDrift, CWCheckpointNotConfigured,
+	CWCheckpointNotFound, CWCheckpointVersion, CWMCP, CWMCPSchemaConversion, CWMCPToolInvocation, CWMCPMetadata,
+	CWMCPSchemaDrift, CWApprovalDenied, CWSafetyCeiling, CWDecisionCallback, CWKernelInvocation, CWCostProfile,
+	CWTraceImport, CWPredicateSyntax, CWAttestationInput, CWFixtureStale, CWOutputMapping, CWFlowAuthentication,
+	CWRateLimit, CWFlowAuthorization, CWDecisionTimeout, CWDecisionBudget, CWSchemaRefPolicy, CWGuardrail,
+}
+
+// CWByClass finds the catalogue's entry of a class name.
+func CWByClass(class string) (CWError, bool) {
+	for _, e := range catalogue {
+		if e.Class == class {
+			return e, true
+		}
+	}
+	return CWError{}, false
+}
