@@ -22,6 +22,10 @@ type draftStep struct {
 	key  string // context key of the whole output
 	// wrapped: the result is no object, so it lies under key/result.
 	wrapped bool
+	// forEach is the list of which the step runs once for every element, which its mapping sees under as; nil for once.
+	forEach *flows.MappingValue
+	as      string
+	guards  []string // all must hold before the step
 	mapping flows.Mapping
 	// used are the pointers into the result that later steps read.
 	used []string
@@ -34,6 +38,7 @@ type draftInput struct {
 	arg      string
 	origin   string // how callers came to the value, for the description
 	required bool
+	list     bool // a list of values of the argument
 }
 
 func (d *draft) warn(format string, args ...any) {
@@ -51,9 +56,26 @@ func (s *draftStep) output(pointer string) flows.MappingValue {
 	return flows.Pointer(at + pointer)
 }
 
+// subscripts is a place of the step's result as predicates write it.
+func (s *draftStep) subscripts(pointer string) string {
+	if s.wrapped {
+		pointer = "/" + wrapKey + pointer
+	}
+	out := s.key
+	tokens, _ := value.ParsePointer(pointer)
+	for _, token := range tokens {
+		if i, ok := value.Index(token); ok {
+			out += fmt.Sprintf("[%d]", i)
+			continue
+		}
+		out += "[" + string(value.Encode(token)) + "]"
+	}
+	return out
+}
+
 // schemaAt is the schema of a place of the step's result; impossible when the schema does not allow anything there.
 func (s *draftStep) schemaAt(pointer string) (at *schema.Schema, proven, impossible bool) {
-	if s.tool.out == nil {
+	if s.tool.out == nil || s.forEach != nil {
 		return nil, false, false
 	}
 	if s.wrapped {
@@ -124,13 +146,20 @@ func (d *draft) flow(name, description string) *flows.Flow {
 	}
 	for i := range d.steps {
 		s := &d.steps[i]
-		f.Steps = append(f.Steps, flows.Step{ToolName: s.tool.tool.Name, InputMapping: s.mapping, OutputAs: s.key})
+		step := flows.Step{ToolName: s.tool.tool.Name, InputMapping: s.mapping, OutputAs: s.key, ForEach: s.forEach, As: s.as, Guard: strings.Join(s.guards, " and ")}
+		if s.forEach != nil && !flows.Exceeds(flows.Effects(s.tool.tool.Safety), flows.EffectRead) {
+			step.MaxConcurrency = eachConcurrency
+		}
+		f.Steps = append(f.Steps, step)
 		if !slices.Contains(f.Governance.ReplacesTools, s.tool.tool.Name) {
 			f.Governance.ReplacesTools = append(f.Governance.ReplacesTools, s.tool.tool.Name)
 		}
 	}
 	return f
 }
+
+// eachConcurrency is how many elements a step that only reads works on at a time.
+const eachConcurrency = 4
 
 // safety merges the contracts of the tools; nil, unknown, when one of them is.
 func (d *draft) safety() *flows.SafetyContract {
@@ -185,7 +214,7 @@ func (s *draftStep) onlyKey() bool {
 	if slices.Contains(s.used, "") {
 		return true
 	}
-	if s.wrapped || s.tool.out == nil || len(s.used) == 0 || s.tool.out.Fields() == nil {
+	if s.wrapped || s.forEach != nil || s.tool.out == nil || len(s.used) == 0 || s.tool.out.Fields() == nil {
 		return false
 	}
 	for _, f := range s.tool.out.Fields() {
@@ -235,6 +264,9 @@ func (in *draftInput) schema() value.Members {
 			description = strings.TrimRight(description, ". ") + "; "
 		}
 		description += in.origin
+	}
+	if in.list {
+		out = value.Members{{Key: "type", Value: "array"}, {Key: "items", Value: out}}
 	}
 	if description != "" {
 		out = append(out, value.Member{Key: "description", Value: description})

@@ -29,9 +29,12 @@ func draftOf(p *observer.Pattern, tools *lookup, kinds []resultKind) (*draft, re
 		b.steps = append(b.steps, draftStep{tool: tools.tool(p.Tools[k]), key: key})
 	}
 	for k := range b.steps {
-		b.steps[k].wrapped = b.isWrapped(k, kinds[k])
+		b.steps[k].wrapped = p.DataFlow.Steps[k].Each == nil && b.isWrapped(k, kinds[k])
 	}
 	for k := range b.steps {
+		if r := b.forEach(k); r != "" {
+			return nil, r
+		}
 		for i := range p.DataFlow.Steps[k].Args {
 			if r := b.argument(k, &p.DataFlow.Steps[k].Args[i]); r != "" {
 				return nil, r
@@ -113,8 +116,86 @@ func (b *minedDraft) argument(k int, a *observer.ArgFlow) refusal {
 		return ""
 	case observer.SourceOutput:
 		return b.fromOutput(k, a, src, sometimes)
+	case observer.SourceElement:
+		if src != a {
+			return refuse("argument %s of %s comes from a step that runs once per element", a.Arg, step.tool.tool.Name)
+		}
+		return b.fromElement(k, a)
 	}
 	return refuse("argument %s of %s is chosen by the model", a.Arg, step.tool.tool.Name)
+}
+
+// forEach sets the list of a step that runs once per element.
+func (b *minedDraft) forEach(k int) refusal {
+	each := b.pattern.DataFlow.Steps[k].Each
+	if each == nil {
+		return ""
+	}
+	step := &b.steps[k]
+	i := slices.IndexFunc(b.pattern.DataFlow.Steps[k].Args, func(a observer.ArgFlow) bool { return a.Kind == observer.SourceElement })
+	if i < 0 {
+		return refuse("%s runs once per element of a list, but takes nothing from the element", step.tool.tool.Name)
+	}
+	element := b.pattern.DataFlow.Steps[k].Args[i]
+	taken := map[string]bool{}
+	for _, in := range b.pattern.DataFlow.Inputs {
+		taken[in.Name] = true
+	}
+	for j := range b.steps {
+		taken[b.steps[j].key] = true
+	}
+	step.as = freeName(taken, element.Arg)
+	if element.Pointer != "" {
+		step.as = freeName(taken, split(step.tool.tool.Name).noun+"_element")
+	}
+	var list flows.MappingValue
+	switch each.Kind {
+	case observer.SourceInput:
+		list = flows.Key(each.Input)
+		b.input(draftInput{name: each.Input, tool: step.tool, arg: element.Arg, origin: b.origin(each.Input), required: true, list: true})
+	case observer.SourceOutput:
+		if each.Step < 0 || each.Step >= k {
+			return refuse("the list of %s comes from a step that is not before it", step.tool.tool.Name)
+		}
+		from := &b.steps[each.Step]
+		if _, _, impossible := from.schemaAt(each.Pointer); impossible && from.tool.declared {
+			return refuse("%s declares no output at %q, whose elements %s takes", from.tool.tool.Name, each.Pointer, step.tool.tool.Name)
+		}
+		list = from.output(each.Pointer)
+		from.used = append(from.used, each.Pointer)
+	default:
+		return refuse("the list of %s has no source", step.tool.tool.Name)
+	}
+	step.forEach = &list
+	if each.Fewer > 0 {
+		b.warn("agents stopped before the end of the list in %d of %d occurrences: the flow then makes more calls of %s",
+			each.Fewer, each.Evidence.Present, step.tool.tool.Name)
+	}
+	return ""
+}
+
+// fromElement maps the element of the step's list, or a place in it.
+func (b *minedDraft) fromElement(k int, a *observer.ArgFlow) refusal {
+	step := &b.steps[k]
+	if step.forEach == nil {
+		return refuse("argument %s of %s is an element of no list", a.Arg, step.tool.tool.Name)
+	}
+	if a.Pointer == "" {
+		step.mapArg(a.Arg, flows.Key(step.as))
+		return ""
+	}
+	step.mapArg(a.Arg, flows.Pointer("/"+value.Escape(step.as)+a.Pointer))
+	return ""
+}
+
+// origin describes where callers had an input from.
+func (b *minedDraft) origin(input string) string {
+	for _, in := range b.pattern.DataFlow.Inputs {
+		if in.Name == input {
+			return describeOrigin(in.Origin)
+		}
+	}
+	return ""
 }
 
 func (b *minedDraft) fromInput(k int, arg, name string, sometimes bool) {
@@ -200,8 +281,18 @@ func (b *minedDraft) fromOutput(k int, a, src *observer.ArgFlow, sometimes bool)
 	}
 	from.used = append(from.used, src.Pointer)
 	step.mapArg(a.Arg, v)
+	if a.Only != nil {
+		guard := onlyElement(from.subscripts(*a.Only))
+		if !slices.Contains(step.guards, guard) {
+			step.guards = append(step.guards, guard)
+		}
+	}
 	return ""
 }
+
+// onlyElement is the predicate that a list has exactly one element: predicates know no length, but a list equals that of
+// its first element.
+func onlyElement(list string) string { return fmt.Sprintf("%s and %s == [%s[0]]", list, list, list) }
 
 // requiredLeft makes inputs of arguments that the tool requires but no recorded call of the pattern has.
 func (b *minedDraft) requiredLeft(k int) {

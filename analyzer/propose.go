@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strings"
 
 	"pave/flows"
@@ -89,20 +90,21 @@ func readExamples(ctx context.Context, patterns []observer.Pattern, sessions Ses
 			if u.at.RunIndex < 0 || u.at.RunIndex >= len(s.Runs) {
 				continue
 			}
-			facts[u.pattern].add(&s.Runs[u.at.RunIndex], u.at.Calls, price)
+			facts[u.pattern].add(&s.Runs[u.at.RunIndex], &u.at, price)
 		}
 		return nil
 	})
 	return facts, err
 }
 
-func (f *exampleFacts) add(run *ingest.AgentRun, calls []int, price PriceFunc) {
-	m, ok := measureOccurrence(run, calls, price)
+func (f *exampleFacts) add(run *ingest.AgentRun, at *observer.Occurrence, price PriceFunc) {
+	m, ok := measureOccurrence(run, at.Calls, price)
 	if !ok {
 		return
 	}
 	f.measured = append(f.measured, m)
-	for k, c := range calls {
+	for k, calls := range at.Steps() {
+		c := calls[0]
 		result := bytes.TrimLeft(run.Calls[c].Result, " \t\r\n")
 		switch {
 		case k >= len(f.kinds) || len(result) == 0 || run.Calls[c].Status == ingest.StatusError:
@@ -118,7 +120,7 @@ func minedCandidates(mined *observer.Result, tools *lookup, facts []exampleFacts
 	var out []Candidate
 	for i := range mined.Patterns {
 		p := &mined.Patterns[i]
-		if p.DataFlow == nil || len(p.Tools) < 2 || len(p.DataFlow.Steps) != len(p.Tools) {
+		if p.DataFlow == nil || len(p.Tools) == 0 || len(p.DataFlow.Steps) != len(p.Tools) {
 			continue
 		}
 		saved := savings(p, window, facts[i].measured)
@@ -131,7 +133,8 @@ func minedCandidates(mined *observer.Result, tools *lookup, facts []exampleFacts
 			opts.Dropped(p.Tools, string(refused))
 			continue
 		}
-		c := candidate(SourceMiner, p.Tools, d, describeMined(p.Tools))
+		tools := loopTools(p)
+		c := candidate(SourceMiner, tools, d, describeMined(p))
 		if p.Partial {
 			c.PatternKey += "#" + mappingHash(p)
 		}
@@ -198,15 +201,36 @@ func nameCandidates(all []Candidate) {
 func mappingHash(p *observer.Pattern) string {
 	h := sha256.New()
 	for k, step := range p.DataFlow.Steps {
+		if step.Each != nil {
+			fmt.Fprintf(h, "%d %s %d %s\n", k, step.Each.Kind, step.Each.Step, step.Each.Pointer)
+		}
 		for _, a := range step.Args {
-			fmt.Fprintf(h, "%d %s %s %d %s %s\n", k, a.Arg, a.Kind, a.Step, a.Pointer, value.Canonical(a.Value))
+			fmt.Fprintf(h, "%d %s %s %d %s %s %v\n", k, a.Arg, a.Kind, a.Step, a.Pointer, value.Canonical(a.Value), a.Only != nil)
 		}
 	}
 	return hex.EncodeToString(h.Sum(nil)[:4])
 }
 
-func describeMined(tools []string) string {
-	return fmt.Sprintf("Calls %s without a model call in between. Mined from recorded sessions.", strings.Join(tools, ", then "))
+// loopTools are the tools, marked where they run once per element of a list.
+func loopTools(p *observer.Pattern) []string {
+	out := slices.Clone(p.Tools)
+	for k := range out {
+		if p.DataFlow.Steps[k].Each != nil {
+			out[k] += "+"
+		}
+	}
+	return out
+}
+
+func describeMined(p *observer.Pattern) string {
+	words := make([]string, len(p.Tools))
+	for k, tool := range p.Tools {
+		words[k] = tool
+		if p.DataFlow.Steps[k].Each != nil {
+			words[k] = tool + " for each element of a list"
+		}
+	}
+	return fmt.Sprintf("Calls %s without a model call in between. Mined from recorded sessions.", strings.Join(words, ", then "))
 }
 
 // minedEvidence is the provenance block of the flow file. It is no part of the digest.

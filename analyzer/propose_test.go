@@ -11,6 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"pave/flows"
+	"pave/flows/predicate"
+	"pave/flows/value"
 	"pave/ingest"
 	"pave/observer"
 )
@@ -383,4 +385,65 @@ type failing struct{}
 
 func (failing) Sessions(context.Context, []string, func(*ingest.Session) error) error {
 	return assert.AnError
+}
+
+// A step that runs once per element of a list that an earlier step returned.
+func TestForEachStep(t *testing.T) {
+	account := tool("get_account", object("user"), `{"type":"object","properties":{"orders":{"type":"array","items":{"type":"object","properties":{"no":{"type":"string"}},"required":["no"]}}},"required":["orders"]}`, flows.EffectRead)
+	order := tool("get_order", object("order_no"), object("total"), flows.EffectRead)
+	p := observer.Pattern{Tools: []string{"get_account", "get_order"}, Occurrences: 20, Sessions: 20, SuccessLower: 1, Success: 1, TurnsSaved: 2.5, Score: 50,
+		DataFlow: &observer.DataFlow{Sampled: 20, Explained: 18, Applicable: 18,
+			Steps: []observer.StepFlow{
+				{Args: []observer.ArgFlow{{Arg: "user", Presence: 1, Kind: observer.SourceInput, Input: "user"}}},
+				{Each: &observer.EachFlow{Kind: observer.SourceOutput, Pointer: "/orders", Fewer: 2, Evidence: observer.Evidence{Present: 20, Held: 18}},
+					Args: []observer.ArgFlow{{Arg: "order_no", Presence: 1, Kind: observer.SourceElement, Pointer: "/no"}}},
+			},
+			Inputs: []observer.Input{{Name: "user", Arg: "user", Origin: "user text", Required: true}}}}
+	candidates, dropped := minedOnly(t, p, nil, account, order)
+	require.Empty(t, dropped)
+	c := candidates[0]
+	assert.Equal(t, "miner/linear/get_account>get_order+", c.PatternKey)
+	require.Len(t, c.Warnings, 1)
+	assert.Contains(t, c.Warnings[0], "in 2 of 20 occurrences")
+	step := c.Flow.Steps[1]
+	assert.Equal(t, flows.Pointer("/account/orders"), *step.ForEach)
+	assert.Equal(t, flows.Mapping{{Target: "order_no", Value: flows.Pointer("/" + step.As + "/no")}}, step.InputMapping)
+	assert.Equal(t, 4, step.MaxConcurrency)
+	assert.Contains(t, c.Flow.Returns, flows.MappingEntry{Target: "order", Value: flows.Key("order")})
+
+	p.DataFlow.Steps[1].Each = &observer.EachFlow{Kind: observer.SourceInput, Input: "order_nos"}
+	p.DataFlow.Steps[1].Args[0].Pointer = ""
+	p.DataFlow.Inputs = append(p.DataFlow.Inputs, observer.Input{Name: "order_nos", Step: 1, Arg: "order_no", List: true, Origin: "user text", Required: true})
+	candidates, dropped = minedOnly(t, p, nil, account, order)
+	require.Empty(t, dropped)
+	assert.Equal(t, flows.Key("order_nos"), *candidates[0].Flow.Steps[1].ForEach)
+	assert.JSONEq(t, `{"type":"object","properties":{"user":{"type":"string","description":"callers had it from the user's words"},
+		"order_nos":{"type":"array","items":{"type":"string"},"description":"callers had it from the user's words"}},
+		"required":["user","order_nos"],"additionalProperties":false}`, string(candidates[0].Flow.InputSchema))
+
+	p.DataFlow.Steps[1].Args[0] = observer.ArgFlow{Arg: "order_no", Presence: 1, Kind: observer.SourceInput, Input: "order_nos"}
+	_, dropped = minedOnly(t, p, nil, account, order)
+	assert.Equal(t, []string{"get_order runs once per element of a list, but takes nothing from the element"}, dropped)
+}
+
+// A choice among one is none: the step is guarded by a predicate that holds for lists of one element.
+func TestGuardForTheOnlyElement(t *testing.T) {
+	search := tool("search", object("q"), "", flows.EffectRead)
+	p := pair("search", "get_user_details")
+	p.DataFlow.Steps[0].Args[0].Arg = "q"
+	list := "/hits list"
+	p.DataFlow.Steps[1].Args[0].Pointer, p.DataFlow.Steps[1].Args[0].Only = "/hits list/0/id", &list
+	candidates, dropped := minedOnly(t, p, nil, search, getUser)
+	require.Empty(t, dropped)
+	step := candidates[0].Flow.Steps[1]
+	require.Equal(t, `search["hits list"] and search["hits list"] == [search["hits list"][0]]`, step.Guard)
+	guard, err := predicate.Parse(step.Guard)
+	require.NoError(t, err)
+	for hits, want := range map[string]bool{`[]`: false, `[{"id":"u1"}]`: true, `[{"id":"u1"},{"id":"u2"}]`: false} {
+		v, err := value.Decode([]byte(`{"search":{"hits list":` + hits + `}}`))
+		require.NoError(t, err)
+		got, err := guard.Eval(v.(map[string]any))
+		require.NoError(t, err)
+		assert.Equal(t, want, got, hits)
+	}
 }

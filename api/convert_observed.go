@@ -140,12 +140,22 @@ func dataFlow(d *observer.DataFlow) *gen.DataFlow {
 	}
 	return &gen.DataFlow{
 		Sampled: d.Sampled, Explained: d.Explained,
-		Steps: list(d.Steps, func(s observer.StepFlow) []gen.ArgFlow { return list(s.Args, argFlow) }),
+		Steps: list(d.Steps, func(s observer.StepFlow) []gen.ArgFlow {
+			return list(s.Args, func(a observer.ArgFlow) gen.ArgFlow { return argFlow(ofList(a, s.Each)) })
+		}),
 		Inputs: list(d.Inputs, func(in observer.Input) gen.FlowInput {
 			return gen.FlowInput{Name: in.Name, Step: in.Step, Arg: in.Arg, Origin: in.Origin, Required: in.Required,
 				Examples: list(in.Examples, func(v any) gen.JSON { return value.Encode(v) })}
 		}),
 	}
+}
+
+// ofList says where an element of a step's list comes from: * stands for its index.
+func ofList(a observer.ArgFlow, each *observer.EachFlow) observer.ArgFlow {
+	if a.Kind == observer.SourceElement && each != nil {
+		a.Kind, a.Input, a.Step, a.Pointer = each.Kind, each.Input, each.Step, each.Pointer+"/*"+a.Pointer
+	}
+	return a
 }
 
 func argFlow(a observer.ArgFlow) gen.ArgFlow {

@@ -18,7 +18,7 @@ func (d *decision) crossValidated(a argument, copies bool) float64 {
 	}
 	right := 0
 	for h := range halves {
-		found, other := argument{a.name, a.step, halves[h]}, halves[1-h]
+		found, other := argument{name: a.name, step: a.step, in: halves[h]}, halves[1-h]
 		if copies {
 			best, ok := d.mostVoted(found)
 			for _, p := range other {

@@ -349,3 +349,70 @@ func TestValuesNotRecorded(t *testing.T) {
 	r := mine(t, Options{}, many(10, func(i int) ingest.Session { return findUse(i, `{}`, "") })...)
 	require.Equal(t, "no_values", r.blockedPath("find > use").Reason)
 }
+
+// TestOnlyElement: of several hits the model chooses, of one there is nothing to choose.
+func TestOnlyElement(t *testing.T) {
+	r := mine(t, Options{}, many(30, func(i int) ingest.Session {
+		if i%3 == 0 {
+			return findUse(i, j(`{"hits":[{"id":"h-%d"}]}`, i), j(`{"hit":"h-%d"}`, i))
+		}
+		return findUse(i, j(`{"hits":[{"id":"x-%d"},{"id":"y-%d"},{"id":"z-%d"}]}`, i, i, i), j(`{"hit":"%s-%d"}`, []string{"y", "z"}[i%2], i))
+	})...)
+	require.Equal(t, "hit", r.blockedPath("find > use").Arg, "as a whole it is blocked")
+	p := r.pattern("find > use")
+	require.NotNil(t, p)
+	require.True(t, p.Partial)
+	hit := p.DataFlow.Steps[1].Args[0]
+	require.Equal(t, SourceOutput, hit.Kind)
+	require.Equal(t, "/hits/0/id", hit.Pointer)
+	require.NotNil(t, hit.Only)
+	require.Equal(t, "/hits", *hit.Only)
+	require.Equal(t, 10, hit.Evidence.Held)
+	require.Equal(t, 10, p.DataFlow.Applicable)
+	require.Equal(t, 10.0, p.Score)
+}
+
+// TestVariantsTogether: sources go together, so the occurrences fall apart into two flows that each hold for all
+// arguments at once.
+func TestVariantsTogether(t *testing.T) {
+	r := mine(t, Options{}, many(24, func(i int) ingest.Session {
+		s := findUse(i, j(`{"key":"k-%d","n":%d}`, i, 100+i), j(`{"key":"k-%d","n":%d}`, i, 100+i))
+		if i%2 == 0 {
+			s = findUse(i, j(`{"key":"k-%d","n":%d}`, i, 100+i), j(`{"key":"mine-%d","n":%d}`, i, 100+i))
+			s.Runs[0].Users[0].Text += j(" mine-%d", i)
+		}
+		return s
+	})...)
+	p := r.pattern("find > use")
+	require.NotNil(t, p)
+	key := p.DataFlow.Steps[1].Args[0]
+	require.Equal(t, SourceInput, key.Kind, "the half that callers know")
+	require.Equal(t, SourceOutput, p.DataFlow.Steps[1].Args[1].Kind)
+	require.Equal(t, 12, p.DataFlow.Applicable)
+	loose := mine(t, Options{Exactness: -1}, many(24, func(i int) ingest.Session {
+		return findUse(i, j(`{"a":"a-%d","b":"b-%d"}`, i, i), j(`{"key":"%s-%d","copy":"%s-%d"}`, []string{"a", "b"}[i%2], i, []string{"a", "b"}[i%2], i))
+	})...)
+	var pointers [][2]string
+	for _, p := range loose.Patterns {
+		require.Equal(t, 12, p.DataFlow.Applicable)
+		pointers = append(pointers, [2]string{p.DataFlow.Steps[1].Args[0].Pointer, p.DataFlow.Steps[1].Args[1].Pointer})
+	}
+	require.ElementsMatch(t, [][2]string{{"/a", "/a"}, {"/b", "/b"}}, pointers)
+}
+
+// TestCrossValidation: the copy holds in 97.5 % of the occurrences, yet which of two fields it is depends on the half of
+// the sessions that is looked at: callers are asked instead.
+func TestCrossValidation(t *testing.T) {
+	sessions := many(80, func(i int) ingest.Session {
+		one, two := j("k-%d", i), j("k-%d", i)
+		if half(id(i)) == 0 {
+			one = j("other-%d", i)
+		} else if i%8 == 0 {
+			two = j("other-%d", i)
+		}
+		s := findUse(i, j(`{"one":"%s","two":"%s"}`, one, two), j(`{"key":"k-%d"}`, i))
+		s.Runs[0].Users[0].Text += j(" k-%d", i)
+		return s
+	})
+	require.Equal(t, SourceInput, argOf(t, "key", sessions).Kind)
+}

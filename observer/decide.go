@@ -31,6 +31,7 @@ type present struct {
 type argument struct {
 	name string
 	step int
+	each bool // a list of which the step takes one element after the other
 	in   []present
 }
 
@@ -38,6 +39,7 @@ type argument struct {
 type candidate struct {
 	source source
 	held   int
+	begins int // lists: how often the elements used were its first ones
 	chance float64
 }
 
@@ -55,7 +57,13 @@ func (m *inference) decide(s sample, records []record) evidence {
 	d := decision{inference: m, tools: s.tools, records: records}
 	for k := range s.tools {
 		best := 0.0
-		for _, arg := range collect(records, k) {
+		arguments, ok := collect(records, k), true
+		if s.each != nil && s.each[k] {
+			if arguments, ok = elementwise(arguments); !ok {
+				return evidence{}
+			}
+		}
+		for _, arg := range arguments {
 			x := d.explain(arg)
 			best = max(best, x.bestCopy)
 			if x.choice() && e.blocker == nil {
@@ -70,9 +78,6 @@ func (m *inference) decide(s sample, records []record) evidence {
 	e.variants = d.variants(e.blocker != nil)
 	return e
 }
-
-// always reports whether an argument seen in n of all occurrences counts as required.
-func always(n, all int) bool { return float64(n) >= mostly*float64(all) }
 
 // mostly is the presence from which on an argument counts as always given.
 const mostly = 0.98
@@ -144,6 +149,9 @@ func (x *explanation) first() option {
 // explain finds the source of one argument. A source in doubt gives way to an input where callers know the value: a
 // flow that is asked for one value more is worth more than one that is sometimes wrong.
 func (d *decision) explain(a argument) explanation {
+	if a.each {
+		return d.explainEach(a)
+	}
 	x := explanation{argument: a, distinct: distinct(a)}
 	x.copies = d.copies(a, &x)
 	constant, constHeld := d.constant(a, &x)
@@ -275,6 +283,7 @@ func (d *decision) prefer(a argument, x, y candidate) int {
 		cmp.Compare(y.source.step, x.source.step),
 		strings.Compare(x.source.arg, y.source.arg),
 		strings.Compare(d.paths.pointer(x.source.path, false), d.paths.pointer(y.source.path, false)),
+		strings.Compare(x.source.sub, y.source.sub),
 	)
 }
 
@@ -395,6 +404,16 @@ func (d *decision) setCopy(flow *ArgFlow, x *explanation, o option) {
 		flow.Evidence.Note = d.describe(rival.source) + " had the same value every time."
 	}
 	d.cite(&flow.Evidence, x.argument, func(r *argRecord) bool { return slices.Contains(r.sources, c.source) })
+}
+
+// setOnly restricts a copy to lists of one element.
+func (d *decision) setOnly(flow *ArgFlow, x *explanation, o option) {
+	list, _ := d.paths.listOf(o.copy.source.path)
+	pointer := d.paths.pointer(list, false)
+	flow.Only = &pointer
+	flow.Evidence.Held, flow.Evidence.Ambiguous = o.held.count(), false
+	flow.Evidence.Note = fmt.Sprintf("Only where the list has one element, as in %d of %d occurrences; otherwise the flow hands back.",
+		o.held.count(), len(x.in))
 }
 
 // rival finds another output that explains as much under another name: the data cannot tell the two apart.

@@ -20,6 +20,7 @@ type inference struct {
 // sample is a pattern with the occurrences to examine.
 type sample struct {
 	tools   []string
+	each    []bool // steps that run once per element; nil for none
 	windows []window
 }
 
@@ -89,7 +90,7 @@ func (m *inference) readRecords(ctx context.Context, src Source, samples []sampl
 		for _, r := range wanted[s.ID] {
 			w := samples[r.sample].windows[r.place]
 			o := m.log.occurrence(w, len(samples[r.sample].tools))
-			if rec, ok := view.record(o, w); ok {
+			if rec, ok := view.record(o, w, samples[r.sample].each); ok {
 				slots[r.sample][r.place] = &rec
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"pave/flows/value"
 )
@@ -88,8 +89,14 @@ func (d *decision) inputs(flow *DataFlow) []Input {
 	var out []Input
 	taken := map[string]bool{}
 	for k := range flow.Steps {
+		each := flow.Steps[k].Each
 		for i := range flow.Steps[k].Args {
 			arg := &flow.Steps[k].Args[i]
+			if arg.Kind == SourceElement && each.Kind == SourceInput {
+				a := d.argument(k, arg.Arg)
+				each.Input = freeName(taken, plural(arg.Arg))
+				out = append(out, Input{Name: each.Input, Step: k, Arg: arg.Arg, List: true, Origin: mainOrigin(a), Examples: examples(a), Required: true})
+			}
 			if arg.Kind != SourceInput {
 				continue
 			}
@@ -110,6 +117,14 @@ func (d *decision) argument(k int, name string) argument {
 		}
 	}
 	return argument{}
+}
+
+// plural is the name of a list of what the name stands for.
+func plural(name string) string {
+	if strings.HasSuffix(name, "s") {
+		return name + "_list"
+	}
+	return name + "s"
 }
 
 func freeName(taken map[string]bool, name string) string {

@@ -33,6 +33,7 @@ func Mine(ctx context.Context, src Source, options Options) (*Result, error) {
 	table := count(log, o.MaxLength, uint32(minSessions))
 	o.Progress(Progress{Stage: "count", Done: log.read, Total: log.read})
 	m := newMiner(o, log, table)
+	m.minSessions = minSessions
 	if err := m.run(ctx, src); err != nil {
 		return nil, err
 	}
@@ -41,13 +42,15 @@ func Mine(ctx context.Context, src Source, options Options) (*Result, error) {
 
 // miner is the selection part of a pass.
 type miner struct {
-	options Options
-	log     *calls
-	table   *gramTable
-	all     []path // every frequent path, by level and id
-	offsets []int  // level -> index in all of id 1
-	ranked  []int  // closed and significant, best first
-	infer   *inference
+	options     Options
+	minSessions int
+	log         *calls
+	table       *gramTable
+	all         []path // every frequent path, by level and id
+	offsets     []int  // level -> index in all of id 1
+	ranked      []int  // closed and significant, best first
+	infer       *inference
+	loops       *calls // neighbouring calls of one tool folded; nil when there are none worth it
 
 	tried   map[int]bool
 	pieces  []piece
@@ -65,15 +68,19 @@ type piece struct {
 
 // proof is a flow for a path.
 type proof struct {
-	path    int
+	log     *calls // that of the path: the plain one, or that with folded loops
+	stats   *path
+	each    []bool // steps that run once per element; nil for none
 	cutFrom []string
-	flow    *DataFlow
-	partial bool
-	turns   float64  // mean turns saved
-	windows []window // examined
-	fit     bitset   // of these, where the flow fits
-	census  census
-	score   float64
+	// confidence of each step to be followed by the next.
+	confidence []float64
+	flow       *DataFlow
+	partial    bool
+	turns      float64  // mean turns saved
+	windows    []window // examined
+	fit        bitset   // of these, where the flow fits
+	census     census
+	score      float64
 }
 
 func newMiner(o Options, log *calls, table *gramTable) *miner {
@@ -126,6 +133,9 @@ func (m *miner) run(ctx context.Context, src Source) error {
 			}
 		}
 	}
+	if err := m.runLoops(ctx, src); err != nil {
+		return fmt.Errorf("infer data flow of loops: %w", err)
+	}
 	return nil
 }
 
@@ -141,7 +151,7 @@ func (m *miner) unserved(limit int) []piece {
 		p := &m.all[i]
 		served := 0
 		for _, c := range m.proved {
-			if q := &m.all[c.path]; len(q.tokens) > len(p.tokens) && contains(q.tokens, p.tokens) {
+			if q := c.stats; len(q.tokens) > len(p.tokens) && contains(q.tokens, p.tokens) {
 				served = max(served, q.occ)
 			}
 		}
@@ -217,7 +227,7 @@ func (m *miner) nextBatch(limit int) []piece {
 
 func (m *miner) covered(i int, batch []piece) bool {
 	tokens := m.all[i].tokens
-	return slices.ContainsFunc(m.proved, func(p proof) bool { return redundant(m.all[p.path].tokens, tokens) }) ||
+	return slices.ContainsFunc(m.proved, func(p proof) bool { return redundant(p.stats.tokens, tokens) }) ||
 		slices.ContainsFunc(batch, func(p piece) bool { return redundant(m.all[p.path].tokens, tokens) })
 }
 
@@ -310,20 +320,23 @@ func (m *miner) judge(p piece, e evidence, c census) {
 		m.block(p, reason, step, detail)
 	}
 	for _, v := range e.variants {
-		m.proved = append(m.proved, proof{path: p.path, cutFrom: p.cutFrom, flow: v.flow, partial: v.partial, turns: e.turns, windows: e.windows,
-			fit: v.fit, census: c})
+		m.proved = append(m.proved, proof{log: m.log, stats: path, confidence: m.stepConfidence(path), cutFrom: p.cutFrom,
+			flow: v.flow, partial: v.partial, turns: e.turns, windows: e.windows, fit: v.fit, census: c})
 	}
 }
 
 // stands reports whether a path is more than the null model explains.
-func (m *miner) stands(i int) bool { return m.all[i].significant && m.all[i].score > 0 }
+func (m *miner) stands(i int) bool { return m.all[i].stands() }
+
+func (p *path) stands() bool { return p.significant && p.score > 0 }
 
 // linked reports whether every step after the first takes a value from an earlier one: then the steps belong
 // together however often others follow.
 func linked(flow *DataFlow) bool {
-	return !slices.ContainsFunc(flow.Steps[1:], func(s StepFlow) bool {
+	return len(flow.Steps) > 1 && !slices.ContainsFunc(flow.Steps[1:], func(s StepFlow) bool {
 		return !slices.ContainsFunc(s.Args, func(a ArgFlow) bool {
-			return (a.Kind == SourceOutput || a.Kind == SourceArg) && a.Evidence.Distinct > 1
+			copied := a.Kind == SourceOutput || a.Kind == SourceArg || a.Kind == SourceElement && s.Each.Kind == SourceOutput
+			return copied && a.Evidence.Distinct > 1
 		})
 	})
 }

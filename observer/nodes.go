@@ -86,6 +86,22 @@ func (t *pathTable) siblings(id uint32) []uint32 {
 	return out
 }
 
+// listOf is the list that a path takes the first element of; ok is false unless it goes through one list only, at its
+// first element.
+func (t *pathTable) listOf(id uint32) (list uint32, ok bool) {
+	for ; id != 0; id = t.steps[id].parent {
+		s := t.steps[id]
+		if s.index < 0 {
+			continue
+		}
+		if ok || s.index > 0 {
+			return 0, false
+		}
+		list, ok = s.parent, true
+	}
+	return list, ok
+}
+
 // columns are the places and hashes of the nodes of a value, in document order with sorted keys.
 type columns struct {
 	paths  []uint32

@@ -22,6 +22,9 @@ type calls struct {
 	starts  []uint32 // offsets of the stretches in tok, and len(tok) at the end
 	origin  []uint32 // stretch -> index into seqs
 
+	base *calls   // loops: the log of which neighbouring calls of one tool are folded here
+	head []uint32 // loops: the first call of each group in base, and len(base.tok) at the end
+
 	sessions []string
 	seqs     []sequenceInfo
 

@@ -162,6 +162,14 @@ func (t *prefixTree) grow() uint32 {
 
 // occurrence names the calls of a window in its session.
 func (log *calls) occurrence(w window, n int) Occurrence {
+	if log.base != nil {
+		b, m := log.unfolded(w, n)
+		o := log.base.occurrence(b, m)
+		for i := int(w.at); i < int(w.at)+n; i++ {
+			o.Sizes = append(o.Sizes, int(log.head[i+1]-log.head[i]))
+		}
+		return o
+	}
 	seq := log.seqs[log.origin[w.stretch]]
 	o := Occurrence{SessionID: log.sessions[seq.session], RunIndex: seq.run, Calls: make([]int, n)}
 	for i := range n {
@@ -170,8 +178,21 @@ func (log *calls) occurrence(w window, n int) Occurrence {
 	return o
 }
 
+// unfolded is a window and its length in the log without folding.
+func (log *calls) unfolded(w window, n int) (window, int) {
+	if log.base == nil {
+		return w, n
+	}
+	from := log.head[w.at]
+	return window{stretch: w.stretch, at: from}, int(log.head[int(w.at)+n] - from)
+}
+
 // turnsSaved is the number of assistant turns of a window less one.
 func (log *calls) turnsSaved(w window, n int) int {
+	if log.base != nil {
+		w, n = log.unfolded(w, n)
+		log = log.base
+	}
 	turns := 0
 	for i := int(w.at) + 1; i < int(w.at)+n; i++ {
 		if log.wave[i] != log.wave[i-1] {

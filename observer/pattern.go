@@ -56,11 +56,29 @@ type Pattern struct {
 }
 
 // Occurrence is one window of a session. Calls are the positions of the window's calls in the run, after
-// folding, so that a folded repeat is skipped.
+// folding, so that a folded repeat is skipped. Sizes has the number of calls of each step where a step runs once per
+// element of a list; nil means one each.
 type Occurrence struct {
 	SessionID string
 	RunIndex  int
 	Calls     []int
+	Sizes     []int
+}
+
+// Steps are the calls of each step.
+func (o *Occurrence) Steps() [][]int {
+	out := make([][]int, 0, len(o.Calls))
+	if o.Sizes == nil {
+		for i := range o.Calls {
+			out = append(out, o.Calls[i:i+1])
+		}
+		return out
+	}
+	rest := o.Calls
+	for _, n := range o.Sizes {
+		out, rest = append(out, rest[:n]), rest[n:]
+	}
+	return out
 }
 
 // DataFlow explains every argument of a pattern by a source.
@@ -78,6 +96,19 @@ type DataFlow struct {
 // StepFlow explains one step's arguments, sorted by name.
 type StepFlow struct {
 	Args []ArgFlow
+	// Each is the list of which the step runs once for every element, nil when it runs once.
+	Each *EachFlow
+}
+
+// EachFlow is the source of a list: an output, or an input of the flow.
+type EachFlow struct {
+	Kind     SourceKind // SourceOutput or SourceInput
+	Step     int        // SourceOutput: the producing step
+	Pointer  string     // SourceOutput: the list in its result
+	Input    string     // SourceInput
+	Evidence Evidence   // over lists: Held is how often all elements were used, in their order
+	// Fewer is how often agents stopped before the end of the list: the flow makes more calls then.
+	Fewer int
 }
 
 // SourceKind says where an argument's value comes from.
@@ -87,8 +118,10 @@ const (
 	SourceOutput SourceKind = "output" // JSON pointer into an earlier step's result
 	SourceArg    SourceKind = "arg"    // an earlier step's argument
 	SourceConst  SourceKind = "const"
-	SourceInput  SourceKind = "input"  // knowable before the first step: a flow input
-	SourceChoice SourceKind = "choice" // chosen by the model among inner results: cuts the flow, so that a Pattern has none
+	SourceInput  SourceKind = "input" // knowable before the first step: a flow input
+	// SourceElement: the current element of the step's list, or the place in it that Pointer names.
+	SourceElement SourceKind = "element"
+	SourceChoice  SourceKind = "choice" // chosen by the model among inner results: cuts the flow, so that a Pattern has none
 )
 
 // ArgFlow is the accepted source of one argument and the evidence for it.
@@ -98,6 +131,9 @@ type ArgFlow struct {
 	Kind     SourceKind
 	Step     int    // SourceOutput, SourceArg: the producing step
 	Pointer  string // SourceOutput: pointer into the result ("" = the whole); SourceArg: the argument's name
+	// Only is set for a copy that is taken only where the list that it points to has this one element; elsewhere the flow
+	// hands back before the step. It is the pointer to the list, in the same result.
+	Only     *string
 	Value    any    // SourceConst
 	Input    string // SourceInput: name of the flow input
 	Evidence Evidence
@@ -122,6 +158,7 @@ type Input struct {
 	Name     string
 	Step     int // first step that uses it
 	Arg      string
+	List     bool   // a list of values of the argument
 	Origin   string // "user text", "earlier result", "first step"
 	Examples []any  // a few, never secrets
 	Required bool

@@ -24,9 +24,12 @@ type stepRecord struct {
 
 type argRecord struct {
 	name    string
+	list    *argRecord // the values of all calls of the step as one list, for a step that runs once per element
+	varies  bool       // list: not all are equal
 	hash    uint64
 	value   any
 	sources []source // earlier values of the window that equal this one
+	begins  []source // list: lists of the window that start with this one
 	origin  origin
 	inner   place // originInner: where the value was found
 }
@@ -37,6 +40,9 @@ type source struct {
 	step int
 	arg  string // set for an argument
 	path uint32 // a node of the result
+	// each is set for a list whose elements are taken one by one; sub is the place in each element.
+	each bool
+	sub  string
 }
 
 // origin says how a value could be known to the caller of a flow, the most knowable first.
@@ -150,12 +156,13 @@ func decodeArgs(raw json.RawMessage) (args map[string]any, ok bool) {
 	return args, ok
 }
 
-// record examines one occurrence. ok is false when the session no longer has these calls or lacks arguments.
-func (v *sessionView) record(o Occurrence, w window) (rec record, ok bool) {
+// record examines one occurrence. each marks the steps that run once per element, nil when there are none. ok is false
+// when the session no longer has these calls or lacks arguments.
+func (v *sessionView) record(o Occurrence, w window, each []bool) (rec record, ok bool) {
 	if o.RunIndex >= len(v.runs) {
 		return record{}, false
 	}
-	x := &examination{view: v, run: o.RunIndex, at: o.Calls}
+	x := &examination{view: v, run: o.RunIndex, at: o.Steps(), each: each}
 	x.first, x.wave = o.Calls[0], -1
 	for _, c := range o.Calls {
 		if c >= len(v.runs[x.run].calls) {
@@ -167,9 +174,11 @@ func (v *sessionView) record(o Occurrence, w window) (rec record, ok bool) {
 		}
 	}
 	x.wave = v.runs[x.run].waves[x.first]
-	rec = record{session: o.SessionID, window: w, steps: make([]stepRecord, len(o.Calls))}
-	for k := range o.Calls {
-		rec.steps[k] = x.step(k)
+	rec = record{session: o.SessionID, window: w, steps: make([]stepRecord, len(x.at))}
+	for k := range x.at {
+		if rec.steps[k], ok = x.step(k); !ok {
+			return record{}, false
+		}
 	}
 	return rec, true
 }
@@ -178,25 +187,66 @@ func (v *sessionView) record(o Occurrence, w window) (rec record, ok bool) {
 type examination struct {
 	view  *sessionView
 	run   int
-	at    []int // positions of the calls
-	first int   // the earliest of them
-	wave  int   // and its turn
+	at    [][]int // positions of the calls of each step
+	each  []bool
+	first int // the earliest of them
+	wave  int // and its turn
 
-	text    []string // user texts before the window
+	results []*nodeSet // of steps that run once per element: the list of their results
+	text    []string   // user texts before the window
 	textSet bool
 }
 
-func (x *examination) call(k int) *callView { return x.view.call(x.run, x.at[k]) }
+// call is the first call of a step.
+func (x *examination) call(k int) *callView { return x.view.call(x.run, x.at[k][0]) }
 
-// sees reports whether step k was decided after the result of step j was there.
-func (x *examination) sees(k, j int) bool {
-	waves := x.view.runs[x.run].waves
-	return waves[x.at[j]] < waves[x.at[k]]
+func (x *examination) runsEach(k int) bool { return x.each != nil && x.each[k] }
+
+// result is what a step gave: of one that runs once per element, the list of all results, each as it enters a context.
+func (x *examination) result(k int) *nodeSet {
+	if !x.runsEach(k) {
+		return x.call(k).result
+	}
+	if x.results == nil {
+		x.results = make([]*nodeSet, len(x.at))
+	}
+	if x.results[k] == nil {
+		var all []any
+		for _, at := range x.at[k] {
+			v := x.view.call(x.run, at).whole()
+			if _, ok := v.(map[string]any); !ok {
+				v = map[string]any{wrapKey: v}
+			}
+			all = append(all, v)
+		}
+		m := x.view.miner
+		x.results[k] = flatten(all, m.seed, m.paths, m.options.MaxLeaves)
+	}
+	return x.results[k]
 }
 
-func (x *examination) step(k int) stepRecord {
+// wrapKey is where a result that is no object lies in a context.
+const wrapKey = "result"
+
+// whole is the result itself, nil when it was not recorded.
+func (c *callView) whole() any {
+	if len(c.result.values) == 0 {
+		return nil
+	}
+	return c.result.values[0]
+}
+
+// sees reports whether step k was decided after all results of step j were there.
+func (x *examination) sees(k, j int) bool {
+	waves := x.view.runs[x.run].waves
+	return waves[x.at[j][len(x.at[j])-1]] < waves[x.at[k][0]]
+}
+
+// step examines a step. ok is false where calls of a step that runs once per element differ in which arguments they
+// have.
+func (x *examination) step(k int) (rec stepRecord, ok bool) {
 	c := x.call(k)
-	rec := stepRecord{args: make([]argRecord, len(c.names)), result: c.result.columns}
+	rec = stepRecord{args: make([]argRecord, len(c.names)), result: x.result(k).columns}
 	for i, name := range c.names {
 		a := argRecord{name: name, hash: c.hashes[i], value: c.args[name], origin: originFirst}
 		if k > 0 {
@@ -205,7 +255,18 @@ func (x *examination) step(k int) stepRecord {
 		}
 		rec.args[i] = a
 	}
-	return rec
+	if !x.runsEach(k) {
+		return rec, true
+	}
+	for _, at := range x.at[k][1:] {
+		if !slices.Equal(x.view.call(x.run, at).names, c.names) {
+			return rec, false
+		}
+	}
+	for i := range rec.args {
+		rec.args[i].list = x.list(k, i)
+	}
+	return rec, true
 }
 
 // maxMatches bounds the equal nodes of one result that are considered for one argument.
@@ -220,7 +281,7 @@ func (x *examination) sources(k int, name string, v any, hash uint64) []source {
 	for j := range k {
 		c := x.call(j)
 		for i, arg := range c.names {
-			if c.hashes[i] == hash && (!trivial || sameName(arg, name)) && value.Equal(c.args[arg], v) {
+			if !x.runsEach(j) && c.hashes[i] == hash && (!trivial || sameName(arg, name)) && value.Equal(c.args[arg], v) {
 				out = append(out, source{step: j, arg: arg})
 			}
 		}
@@ -228,8 +289,9 @@ func (x *examination) sources(k int, name string, v any, hash uint64) []source {
 			continue
 		}
 		matches := 0
-		c.result.find(v, hash, func(n int) bool {
-			path := c.result.paths[n]
+		result := x.result(j)
+		result.find(v, hash, func(n int) bool {
+			path := result.paths[n]
 			if trivial {
 				if _, _, last := paths.shape(path); !sameName(last, name) {
 					return true
@@ -377,16 +439,16 @@ func (x *examination) innerPlace(k int, v any, hash uint64, text string) (place,
 		if !x.sees(k, j) {
 			continue
 		}
-		c := x.call(j)
-		if n := c.result.first(v, hash); n >= 0 {
-			return place{j, paths.pointer(c.result.paths[n], true)}, true
+		result := x.result(j)
+		if n := result.first(v, hash); n >= 0 {
+			return place{j, paths.pointer(result.paths[n], true)}, true
 		}
-		if slices.Contains(c.result.keys, hash) {
+		if slices.Contains(result.keys, hash) {
 			return place{j, "the keys"}, true
 		}
-		for n, inner := range c.result.values {
+		for n, inner := range result.values {
 			if s, ok := inner.(string); ok && len(s) > len(text) && mentions(s, text) {
-				return place{j, paths.pointer(c.result.paths[n], true)}, true
+				return place{j, paths.pointer(result.paths[n], true)}, true
 			}
 		}
 	}
@@ -399,7 +461,7 @@ func (x *examination) drawsOnInner(k int, text string) bool {
 		if !x.sees(k, j) {
 			continue
 		}
-		result := x.call(j).result
+		result := x.result(j)
 		for n, inner := range result.values {
 			quoted := scalarText(inner)
 			if len(quoted) < 3 || !mentions(text, quoted) {

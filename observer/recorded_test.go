@@ -100,7 +100,7 @@ func heldOut(t *testing.T, patterns []Pattern, test []ingest.Session) (right, pr
 	log := normalise(raw, src.names)
 	for _, p := range patterns {
 		sequence, ok := tokensOf(log, p.Tools)
-		if !ok {
+		if !ok || slices.ContainsFunc(p.DataFlow.Steps, func(s StepFlow) bool { return s.Each != nil }) {
 			continue
 		}
 		r0, p0 := right, predicted
@@ -108,6 +108,9 @@ func heldOut(t *testing.T, patterns []Pattern, test []ingest.Session) (right, pr
 			o := log.occurrence(w, len(sequence))
 			run := test[src.byID[o.SessionID]].Runs[o.RunIndex]
 			for k, step := range p.DataFlow.Steps {
+				if handsBack(t, run, o, step) {
+					break
+				}
 				for _, a := range step.Args {
 					hit, counts := predict(t, run, o, k, a)
 					if counts {
@@ -124,6 +127,25 @@ func heldOut(t *testing.T, patterns []Pattern, test []ingest.Session) (right, pr
 		}
 	}
 	return right, predicted
+}
+
+// handsBack reports whether a step is for lists of one element and there is another.
+func handsBack(t *testing.T, run ingest.AgentRun, o Occurrence, step StepFlow) bool {
+	t.Helper()
+	for _, a := range step.Args {
+		if a.Only == nil {
+			continue
+		}
+		pointer, err := value.ParsePointer(*a.Only)
+		require.NoError(t, err)
+		result, err := value.Decode(run.Calls[o.Calls[a.Step]].Result)
+		require.NoError(t, err)
+		list, _ := pointer.Get(result)
+		if elements, _ := list.([]any); len(elements) != 1 {
+			return true
+		}
+	}
+	return false
 }
 
 func tokensOf(log *calls, tools []string) (out []uint32, ok bool) {

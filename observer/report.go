@@ -27,11 +27,13 @@ func (m *miner) choose() []proof {
 	if len(m.proved) == 0 {
 		return nil
 	}
-	slices.SortStableFunc(m.proved, func(a, b proof) int { return m.compare(a.path, b.path) })
+	slices.SortStableFunc(m.proved, func(a, b proof) int {
+		return cmp.Or(cmp.Compare(b.stats.score, a.stats.score), slices.Compare(m.names(a.stats.tokens), m.names(b.stats.tokens)))
+	})
 	c := &cover{log: m.log, placed: map[uint32][]span{}, saved: map[uint32]float64{}, flows: m.spans()}
 	first := func(i int) bool {
 		p := &m.proved[i]
-		return m.all[p.path].closed && (m.stands(p.path) || linked(p.flow)) && !asksOnly(p.flow)
+		return p.stats.closed && (p.stats.stands() || linked(p.flow)) && !asksOnly(p.flow) && !p.partial
 	}
 	var out []proof
 	for _, r := range c.rank(minGain, first, m.options.MaxPatterns) {
@@ -48,35 +50,51 @@ const minGain = 1
 // spans finds the places where the proved flows may run. Where an occurrence was examined it is known whether the flow
 // fits; elsewhere it saves what it saves on average.
 func (m *miner) spans() []coverFlow {
-	number := map[int]int{}
-	var sequences [][]uint32
-	for _, p := range m.proved {
-		if _, ok := number[p.path]; !ok {
-			number[p.path] = len(sequences)
-			sequences = append(sequences, m.all[p.path].tokens)
+	out := make([]coverFlow, len(m.proved))
+	for _, log := range []*calls{m.log, m.loops} {
+		if log == nil {
+			continue
+		}
+		var sequences [][]uint32
+		number := map[*path]int{}
+		for i := range m.proved {
+			p := &m.proved[i]
+			if _, known := number[p.stats]; p.log == log && !known {
+				number[p.stats] = len(sequences)
+				sequences = append(sequences, p.stats.tokens)
+			}
+		}
+		places := findAll(log, sequences)
+		for i := range m.proved {
+			if p := &m.proved[i]; p.log == log {
+				out[i] = coverFlow{spans: p.spans(places[number[p.stats]]), weight: weight(p.flow)}
+			}
 		}
 	}
-	places := findAll(m.log, sequences)
-	out := make([]coverFlow, len(m.proved))
-	for i, p := range m.proved {
-		n := m.all[p.path].level
-		examined := make(map[uint32]bool, len(p.windows))
-		for r, w := range p.windows {
-			examined[w.at] = p.fit.has(r)
+	return out
+}
+
+func (p *proof) spans(places []window) (out []span) {
+	n := p.stats.level
+	examined := make(map[uint32]bool, len(p.windows))
+	for r, w := range p.windows {
+		examined[w.at] = p.fit.has(r)
+	}
+	share := float64(p.fit.count()) / float64(len(p.windows))
+	for _, w := range places {
+		if !p.log.allows(w, p.each) {
+			continue
 		}
-		share := float64(p.fit.count()) / float64(len(p.windows))
-		for _, w := range places[number[p.path]] {
-			s := span{stretch: w.stretch, from: w.at, to: w.at + uint32(n), saves: float64(m.log.turnsSaved(w, n))}
-			if fits, known := examined[w.at]; known && !fits {
-				continue
-			} else if !known {
-				s.saves *= share
-			}
-			if s.saves > 0 {
-				out[i].spans = append(out[i].spans, s)
-			}
+		b, length := p.log.unfolded(w, n)
+		s := span{stretch: w.stretch, from: b.at, to: b.at + uint32(length), saves: float64(p.log.turnsSaved(w, n))}
+		if fits, known := examined[w.at]; known && !fits {
+			continue
+		} else if !known {
+			s.saves *= share
 		}
-		out[i].weight = weight(p.flow)
+		if s.saves > 0 {
+			out = append(out, s)
+		}
 	}
 	return out
 }
@@ -96,11 +114,16 @@ func asksOnly(flow *DataFlow) bool {
 
 // lateArgs counts the arguments of later steps that the flow fills, and those that the caller gives.
 func lateArgs(flow *DataFlow) (mapped, asked int) {
-	for _, step := range flow.Steps[1:] {
+	for k, step := range flow.Steps {
+		if step.Each != nil && step.Each.Kind == SourceInput {
+			asked++
+		}
 		for _, a := range step.Args {
-			if a.Kind == SourceInput {
+			switch {
+			case k == 0 || a.Kind == SourceElement && step.Each.Kind == SourceInput:
+			case a.Kind == SourceInput:
 				asked++
-			} else {
+			default:
 				mapped++
 			}
 		}
@@ -110,28 +133,30 @@ func lateArgs(flow *DataFlow) (mapped, asked int) {
 
 // serving finds the chosen pattern that makes path i redundant, -1 when there is none.
 func (m *miner) serving(chosen []proof, i int) int {
-	return slices.IndexFunc(chosen, func(c proof) bool { return redundant(m.all[c.path].tokens, m.all[i].tokens) })
+	return slices.IndexFunc(chosen, func(c proof) bool { return c.log == m.log && redundant(c.stats.tokens, m.all[i].tokens) })
 }
 
 func (m *miner) pattern(p proof) Pattern {
-	path := &m.all[p.path]
-	good := path.occ - p.census.failures
-	out := Pattern{Tools: m.names(path.tokens), Occurrences: path.occ, Sessions: path.sessions, Agents: p.census.agents,
-		StepConfidence: m.stepConfidence(path), Expected: path.expected, Excess: path.excess, Z: path.z, Score: p.score,
-		Success: float64(good) / float64(path.occ), SuccessLower: wilsonLower(good, path.occ),
+	stats := p.stats
+	good := stats.occ - p.census.failures
+	out := Pattern{Tools: m.names(stats.tokens), Occurrences: stats.occ, Sessions: stats.sessions, Agents: p.census.agents,
+		StepConfidence: p.confidence, Expected: stats.expected, Excess: stats.excess, Z: stats.z, Score: p.score,
+		Success: float64(good) / float64(stats.occ), SuccessLower: wilsonLower(good, stats.occ),
 		TurnsSaved: p.turns, Partial: p.partial, DataFlow: p.flow, CutFrom: p.cutFrom}
 	for _, w := range evenly(p.census.good.take(), m.options.MaxExamples) {
-		out.Examples = append(out.Examples, m.log.occurrence(w, path.level))
+		out.Examples = append(out.Examples, p.log.occurrence(w, stats.level))
 	}
 	return out
 }
 
 // stepConfidence is occ(t0..tk+1) / occ(t0..tk) for each k.
-func (m *miner) stepConfidence(p *path) []float64 {
+func (m *miner) stepConfidence(p *path) []float64 { return confidences(m.table, p) }
+
+func confidences(table *gramTable, p *path) []float64 {
 	out := make([]float64, p.level-1)
-	occ := float64(p.occ)
+	occ := float64(table.levels[p.level][p.id].occ)
 	for n := p.level - 1; n >= 1; n-- {
-		before := float64(m.table.levels[n][m.table.prefix(p.level, p.id, n)].occ)
+		before := float64(table.levels[n][table.prefix(p.level, p.id, n)].occ)
 		out[n-1] = occ / before
 		occ = before
 	}
@@ -169,7 +194,7 @@ func minor(b Blocked) int { return rankBool(b.Reason != "redundant" && b.Reason 
 func (m *miner) whyNot(p *path, i int, chosen []proof) (Blocked, bool) {
 	b := Blocked{Tools: m.names(p.tokens), Occurrences: p.occ, Sessions: p.sessions, Step: -1}
 	if c := m.serving(chosen, i); c >= 0 {
-		served := m.all[chosen[c].path].tokens
+		served := chosen[c].stats.tokens
 		if len(served) > len(p.tokens) {
 			return b, false
 		}

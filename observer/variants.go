@@ -15,6 +15,7 @@ import (
 type option struct {
 	kind     SourceKind // "" leaves the argument out
 	copy     candidate  // SourceOutput, SourceArg
+	only     bool       // SourceOutput: only where the list has this one element
 	constant any        // SourceConst
 	held     bitset
 }
@@ -76,6 +77,9 @@ func (d *decision) others(x *explanation) []option {
 	}
 	if x.step > 0 {
 		out = append(out, d.guesses(x)...)
+		if !x.sure {
+			out = append(out, d.onlyElements(x)...)
+		}
 	}
 	known := d.holding(x.argument, func(r *argRecord) bool { return r.origin.known() })
 	if known.count() > 0 {
@@ -105,6 +109,63 @@ func (d *decision) guesses(x *explanation) []option {
 		}
 	}
 	return out
+}
+
+// onlyElements are copies of an element of a list that are right whenever it is the only one: then there is nothing to
+// choose.
+func (d *decision) onlyElements(x *explanation) []option {
+	var out []option
+	for _, c := range x.part {
+		if c.source.arg != "" || len(out) == maxGuesses {
+			continue
+		}
+		list, ok := d.paths.listOf(c.source.path)
+		if !ok {
+			continue
+		}
+		held, wrong := newBitset(len(d.records)), 0
+		for _, p := range x.in {
+			switch {
+			case !d.single(p.record, c.source.step, list):
+			case slices.Contains(p.arg.sources, c.source):
+				held.add(p.record)
+			default:
+				wrong++
+			}
+		}
+		n := held.count()
+		if distinctIn(x.argument, held) >= minDistinct && d.options.accepted(n, n+wrong) && d.rightIn(d.options.MinSure, n, n+wrong) {
+			out = append(out, option{kind: SourceOutput, copy: c, only: true, held: held})
+		}
+	}
+	return out
+}
+
+// single reports whether a list in the result of a step has one element in a record.
+func (d *decision) single(record, step int, list uint32) bool {
+	first, ok := d.paths.ids[pathStep{parent: list, index: 0}]
+	if !ok {
+		return false
+	}
+	if _, ok = d.records[record].at(source{step: step, path: first}); !ok {
+		return false
+	}
+	second, ok := d.paths.ids[pathStep{parent: list, index: 1}]
+	if !ok {
+		return true
+	}
+	_, more := d.records[record].at(source{step: step, path: second})
+	return !more
+}
+
+func distinctIn(a argument, among bitset) int {
+	seen := map[uint64]struct{}{}
+	for _, p := range a.in {
+		if among.has(p.record) {
+			seen[p.arg.hash] = struct{}{}
+		}
+	}
+	return len(seen)
 }
 
 // constants are the most frequent values of an argument, each of enough sessions and none personal.
@@ -141,6 +202,9 @@ func (d *decision) render(x *explanation, o option) ArgFlow {
 	switch o.kind {
 	case SourceOutput, SourceArg:
 		d.setCopy(&flow, x, o)
+		if o.only {
+			d.setOnly(&flow, x, o)
+		}
 	case SourceConst:
 		d.setConst(&flow, x, o.constant)
 	case SourceInput:
@@ -151,8 +215,13 @@ func (d *decision) render(x *explanation, o option) ArgFlow {
 	return flow
 }
 
-// maxVariants is how many flows one path can give.
-const maxVariants = 4
+// How many flows one path can give, and how many sessions each must fit: without a demand for exactness, whatever helps
+// once.
+const (
+	maxVariants    = 4
+	maxUnfloored   = 10
+	variantSupport = 3
+)
 
 // variants are the flows of the path. The first explains every argument over all occurrences, unless one is chosen by
 // the model; the others choose the sources jointly for the occurrences that are left.
@@ -168,9 +237,13 @@ func (d *decision) variants(blocked bool) []variant {
 		left.drop(v.fit)
 		out = append(out, v)
 	}
-	for len(out) < maxVariants {
+	most, support := maxVariants, variantSupport
+	if d.options.Exactness < 0 {
+		most, support = maxUnfloored, 1
+	}
+	for len(out) < most {
 		chosen, fit := d.joint(left)
-		if d.sessions(fit) < max(3, d.options.MinSessions) {
+		if d.sessions(fit) < support {
 			break
 		}
 		v := d.build(chosen, fit)
@@ -256,7 +329,9 @@ func (d *decision) build(chosen []option, among bitset) variant {
 			continue
 		}
 		flow := d.render(x, o)
-		if among != nil {
+		if x.each {
+			v.flow.Steps[x.step].Each, flow = d.setEach(x, o)
+		} else if among != nil {
 			here := 0
 			for _, p := range x.in {
 				if among.has(p.record) {
@@ -288,5 +363,5 @@ func sameFlow(a, b *DataFlow) bool {
 
 func sameSource(a, b ArgFlow) bool {
 	return cmp.Or(strings.Compare(a.Arg, b.Arg), strings.Compare(string(a.Kind), string(b.Kind)), cmp.Compare(a.Step, b.Step),
-		strings.Compare(a.Pointer, b.Pointer)) == 0 && value.Equal(a.Value, b.Value)
+		strings.Compare(a.Pointer, b.Pointer)) == 0 && value.Equal(a.Value, b.Value) && (a.Only == nil) == (b.Only == nil)
 }
