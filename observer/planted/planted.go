@@ -22,7 +22,12 @@ type Options struct {
 	Flows       int     // planted flows (50)
 	MeanSession int     // mean calls of a session, exponential, at most 20 times that (20)
 	Noise       float64 // probability of each of drop, insert and repeat per planted step (0; use DefaultNoise)
+	// Rich plants every kind of source, loops and optional arguments; without it there are copies, constants and
+	// inputs.
+	Rich bool
 }
+
+const generatorAgent = "generator"
 
 // DefaultNoise is the noise of the published figures.
 const DefaultNoise = 0.03
@@ -114,7 +119,11 @@ func (l *Log) newFlow(r *rand.Rand) Flow {
 		f.tools = append(f.tools, t)
 		f.Tools = append(f.Tools, l.names[t])
 	}
-	f.Args = plantArgs(r, len(f.tools))
+	if l.options.Rich {
+		f.Args = plantRich(r, len(f.tools))
+	} else {
+		f.Args = plantArgs(r, len(f.tools))
+	}
 	return f
 }
 
@@ -128,6 +137,8 @@ type plannedCall struct {
 	tool                 uint32
 	flow, step, instance int
 	repeat               bool
+	items                int // elements of the result's list, 0 to leave it to chance
+	element              int // which element of its list a step of a loop is for
 }
 
 // plan draws the calls of the session with this index; the same index gives the same calls.
@@ -160,13 +171,22 @@ func (l *Log) plan(session int) []plannedCall {
 
 func (l *Log) planFlow(r *rand.Rand, words *rand.Zipf, out []plannedCall, flow, instance int) []plannedCall {
 	noise := l.options.Noise
+	items := map[int]int{} // step -> elements of its list
 	for step, tool := range l.Flows[flow].tools {
 		u := r.Float64()
 		if u < noise {
 			continue
 		}
 		call := plannedCall{tool: tool, flow: flow, step: step, instance: instance}
-		out = append(out, call)
+		rounds := 1
+		if l.options.Rich {
+			call.items = minItems + r.IntN(3)
+			items[step] = call.items
+			rounds = l.Flows[flow].rounds(step, items)
+		}
+		for call.element = range rounds {
+			out = append(out, call)
+		}
 		switch {
 		case u > 1-noise:
 			call.repeat = true
@@ -178,9 +198,28 @@ func (l *Log) planFlow(r *rand.Rand, words *rand.Zipf, out []plannedCall, flow, 
 	return out
 }
 
+// Loop is the argument that makes a step one call for each element of a list, nil when the step is no loop.
+func (f *Flow) Loop(step int) *Arg {
+	for i := range f.Args[step] {
+		if f.Args[step][i].Kind == Map {
+			return &f.Args[step][i]
+		}
+	}
+	return nil
+}
+
+// rounds is the number of calls of a step: one, or one for each element of the list that it loops over, when that was
+// made.
+func (f *Flow) rounds(step int, items map[int]int) int {
+	if loop := f.Loop(step); loop != nil {
+		return max(1, items[loop.Step])
+	}
+	return 1
+}
+
 func (l *Log) sequence(session int) ingest.Sequence {
 	plan := l.plan(session)
-	s := ingest.Sequence{SessionID: fmt.Sprintf("s%08d", session), Agent: "generator",
+	s := ingest.Sequence{SessionID: fmt.Sprintf("s%08d", session), Agent: generatorAgent,
 		Tools: make([]uint32, len(plan)), Turns: make([]int32, len(plan)), Flags: make([]ingest.CallFlag, len(plan))}
 	for i, c := range plan {
 		s.Tools[i], s.Turns[i], s.Flags[i] = c.tool, int32(i), flags(i, c)
@@ -200,7 +239,7 @@ func flags(i int, c plannedCall) ingest.CallFlag {
 
 // Sequences calls fn with every sequence. The calls have no times: a filter by time takes none.
 func (l *Log) Sequences(ctx context.Context, filter store.SequenceFilter, fn func(*ingest.Sequence) error) error {
-	if !filter.From.IsZero() || !filter.To.IsZero() || filter.Agent != "" && filter.Agent != "generator" {
+	if !filter.From.IsZero() || !filter.To.IsZero() || filter.Agent != "" && filter.Agent != generatorAgent {
 		return nil
 	}
 	for i := range l.sequences {
