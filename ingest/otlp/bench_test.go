@@ -9,8 +9,6 @@ import (
 
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/ptrace/ptraceotlp"
-
-	"pave/ingest"
 )
 
 // BenchmarkTracesProto: decoding and mapping of a request of 200 tool calls with about 500 bytes of arguments and
@@ -38,7 +36,7 @@ func BenchmarkTracesProto(b *testing.B) {
 	b.ReportAllocs()
 	start := cpuTime(b)
 	for b.Loop() {
-		events, _, err := Traces(body, Protobuf, ingest.Limits{})
+		events, _, err := Reader{}.Traces(body, Protobuf)
 		if err != nil || len(events) != calls+calls/4+1 {
 			b.Fatal(len(events), err)
 		}

@@ -46,7 +46,7 @@ func mapOne(t *testing.T, name string, a attrs, change func(ptrace.Span)) []inge
 	if change != nil {
 		change(s)
 	}
-	events, stats := MapTraces(td, ingest.Limits{})
+	events, stats := Reader{}.MapTraces(td)
 	require.Zero(t, stats.Rejected, stats.Reason)
 	return events
 }
@@ -284,13 +284,13 @@ func TestServiceNamesTheAgentAndResourceTheSession(t *testing.T) {
 	res.PutStr("session.id", "s-res")
 	tool := attrs{"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "find"}
 	spanOf(ss, 2, 1, "execute_tool find", tool)
-	events, _ := MapTraces(td, ingest.Limits{})
+	events, _ := Reader{}.MapTraces(td)
 	require.Equal(t, `{"service":"my \"svc\""}`, string(events[0].Metadata))
 	require.Equal(t, "s-res", events[0].SessionID)
 	require.Equal(t, `my "svc"`, ingest.AssembleAll("t", events, ingest.AssembleOptions{})[0].Runs[0].Agent)
 
 	spanOf(ss, 1, 0, "invoke_agent", attrs{"gen_ai.operation.name": "invoke_agent", "gen_ai.conversation.id": "own"})
-	events, _ = MapTraces(td, ingest.Limits{})
+	events, _ = Reader{}.MapTraces(td)
 	require.Equal(t, []string{"", "own"}, []string{events[0].SessionID, events[1].SessionID}, "what a span names is nearer")
 }
 
@@ -299,7 +299,7 @@ func TestFilteredAndRejected(t *testing.T) {
 	for i := range 5 {
 		spanOf(ss, byte(10+i), 1, "internal", attrs{"thread.id": int64(1)})
 	}
-	events, stats := MapTraces(td, ingest.Limits{})
+	events, stats := Reader{}.MapTraces(td)
 	require.Empty(t, events)
 	require.Equal(t, Stats{Total: 5, Filtered: 5}, stats)
 
@@ -309,7 +309,7 @@ func TestFilteredAndRejected(t *testing.T) {
 	spanOf(ss, 22, 10, "execute_tool find", tool).SetSpanID(pcommon.SpanID{})
 	spanOf(ss, 23, 10, "x", attrs{"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": strings.Repeat("x", 129)})
 	spanOf(ss, 24, 10, "x", attrs{"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "bad\xff", "gen_ai.tool.call.arguments": "{\"a\":\"\xfe\"}"})
-	events, stats = MapTraces(td, ingest.Limits{})
+	events, stats = Reader{}.MapTraces(td)
 	require.Equal(t, Stats{Total: 10, Events: 7, Rejected: 3, Mended: 3, Reason: "a span has no trace or span id"}, stats, "beside a call, its neighbours are links")
 	last := events[1]
 	require.Equal(t, []string{"bad\uFFFD", "{\"a\":\"\uFFFD\"}"}, []string{last.Call.Tool, string(last.Call.Args)})
@@ -326,7 +326,7 @@ func TestDeepAndLongValues(t *testing.T) {
 	for range 200_000 {
 		many.AppendEmpty().SetInt(1)
 	}
-	events, _ := MapTraces(td, ingest.Limits{})
+	events, _ := Reader{}.MapTraces(td)
 	require.Equal(t, `{"input":`+strings.Repeat("[", 63)+"null"+strings.Repeat("]", 63)+"}", string(events[0].Call.Args))
 	require.Equal(t, 99_999, strings.Count(string(events[0].Call.Result), "1"))
 }
@@ -343,31 +343,31 @@ func logOf(name string, a attrs) plog.Logs {
 }
 
 func TestLogDialects(t *testing.T) {
-	events, _ := MapLogs(logOf("x.rs:12", attrs{"event.name": "codex.tool_result", "tool_name": "exec", "call_id": "c1", "arguments": `{"cmd":"ls"}`, "output": "a\nb",
-		"success": "true", "duration_ms": "600", "tool_result_seq": int64(3), "conversation.id": "conv", "event.timestamp": "2026-11-30T09:19:54.477Z", "agent_name": "/root"}), ingest.Limits{})
+	events, _ := Reader{}.MapLogs(logOf("x.rs:12", attrs{"event.name": "codex.tool_result", "tool_name": "exec", "call_id": "c1", "arguments": `{"cmd":"ls"}`, "output": "a\nb",
+		"success": "true", "duration_ms": "600", "tool_result_seq": int64(3), "conversation.id": "conv", "event.timestamp": "2026-11-30T09:19:54.477Z", "agent_name": "/root"}))
 	require.Len(t, events, 1)
 	e := events[0]
 	require.Equal(t, ingest.ToolCall{Tool: "exec", CallID: "c1", Args: []byte(`{"cmd":"ls"}`), Result: []byte(`"a\nb"`), Status: ingest.StatusOK}, *e.Call)
 	require.Equal(t, time.Date(2026, 11, 30, 9, 19, 53, 877e6, time.UTC), e.Start)
 	require.Equal(t, []any{"conv", "session:conv", "/root", int64(3), 600 * time.Millisecond}, []any{e.SessionID, e.Origin, e.Agent, e.Seq, e.Duration})
 
-	events, _ = MapLogs(logOf("claude_code.tool_result", attrs{"session.id": "s", "tool_name": "Bash", "tool_use_id": "tu", "tool_parameters": `{"command":"ls"}`, "success": "false", "error": "exit 1", "event.sequence": "7", "duration_ms": 12.5}), ingest.Limits{})
+	events, _ = Reader{}.MapLogs(logOf("claude_code.tool_result", attrs{"session.id": "s", "tool_name": "Bash", "tool_use_id": "tu", "tool_parameters": `{"command":"ls"}`, "success": "false", "error": "exit 1", "event.sequence": "7", "duration_ms": 12.5}))
 	require.Equal(t, ingest.ToolCall{Tool: "Bash", CallID: "tu", Args: []byte(`{"command":"ls"}`), Status: ingest.StatusError, Error: "exit 1"}, *events[0].Call)
 	require.Equal(t, int64(7), events[0].Seq)
 
-	events, _ = MapLogs(logOf("", attrs{"event.name": "claude_code.api_request", "session.id": "s", "model": "m", "input_tokens": "10", "output_tokens": int64(2), "cache_read_tokens": "4", "cost_usd": "0.01"}), ingest.Limits{})
+	events, _ = Reader{}.MapLogs(logOf("", attrs{"event.name": "claude_code.api_request", "session.id": "s", "model": "m", "input_tokens": "10", "output_tokens": int64(2), "cache_read_tokens": "4", "cost_usd": "0.01"}))
 	require.Equal(t, ingest.LLMCall{Model: "m", Count: 1, InputTokens: 10, OutputTokens: 2, CachedTokens: 4, CostUSD: 0.01, HasCost: true}, *events[0].LLM)
 
-	events, _ = MapLogs(logOf("", attrs{"event.name": "gemini_cli.tool_call", "session.id": "s", "function_name": "ls", "function_args": "{\n \"p\": 1\n}", "success": true}), ingest.Limits{})
+	events, _ = Reader{}.MapLogs(logOf("", attrs{"event.name": "gemini_cli.tool_call", "session.id": "s", "function_name": "ls", "function_args": "{\n \"p\": 1\n}", "success": true}))
 	require.Equal(t, ingest.ToolCall{Tool: "ls", Args: []byte("{\n \"p\": 1\n}"), Status: ingest.StatusOK}, *events[0].Call)
 
-	events, _ = MapLogs(logOf("", attrs{"event.name": "user_prompt", "session.id": "s", "prompt": "<REDACTED>"}), ingest.Limits{})
+	events, _ = Reader{}.MapLogs(logOf("", attrs{"event.name": "user_prompt", "session.id": "s", "prompt": "<REDACTED>"}))
 	require.Equal(t, ingest.UserMessage{}, *events[0].User)
 
-	events, stats := MapLogs(logOf("", attrs{"event.name": "codex.tool_result", "tool_name": "exec"}), ingest.Limits{})
+	events, stats := Reader{}.MapLogs(logOf("", attrs{"event.name": "codex.tool_result", "tool_name": "exec"}))
 	require.Empty(t, events)
 	require.Equal(t, 1, stats.Filtered, "it belongs to nothing")
-	events, stats = MapLogs(logOf("other", attrs{"session.id": "s"}), ingest.Limits{})
+	events, stats = Reader{}.MapLogs(logOf("other", attrs{"session.id": "s"}))
 	require.Empty(t, events)
 	require.Equal(t, 1, stats.Filtered)
 }
@@ -375,8 +375,8 @@ func TestLogDialects(t *testing.T) {
 // TestRepeatedLogIsOneCall: the same record sent twice is a copy, the same call id in another place is another call.
 func TestRepeatedLogIsOneCall(t *testing.T) {
 	record := func(seq int) []ingest.Event {
-		events, _ := MapLogs(logOf("", attrs{"event.name": "codex.tool_result", "conversation.id": "s", "tool_name": "exec", "call_id": "call_0", "tool_result_seq": int64(seq),
-			"arguments": `{}`, "success": "true", "event.timestamp": fmt.Sprintf("2026-11-30T09:19:5%d.000Z", seq)}), ingest.Limits{})
+		events, _ := Reader{}.MapLogs(logOf("", attrs{"event.name": "codex.tool_result", "conversation.id": "s", "tool_name": "exec", "call_id": "call_0", "tool_result_seq": int64(seq),
+			"arguments": `{}`, "success": "true", "event.timestamp": fmt.Sprintf("2026-11-30T09:19:5%d.000Z", seq)}))
 		return events
 	}
 	sessions := ingest.AssembleAll("t", append(append(record(1), record(2)...), record(1)...), ingest.AssembleOptions{})

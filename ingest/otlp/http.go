@@ -2,9 +2,8 @@ package otlp
 
 import (
 	"bytes"
-	"context"
 	"fmt"
-	"log/slog"
+	"io"
 	"math"
 	"mime"
 	"net/http"
@@ -17,7 +16,6 @@ import (
 	"go.opentelemetry.io/collector/pdata/plog/plogotlp"
 	"go.opentelemetry.io/collector/pdata/ptrace/ptraceotlp"
 	rpcstatus "google.golang.org/genproto/googleapis/rpc/status"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
@@ -25,49 +23,9 @@ import (
 	"pave/ingest"
 )
 
-// Recorder makes events durable; *ingest.Recorder is one.
-type Recorder interface {
-	Record(ctx context.Context, tenant string, events []ingest.Event) (ingest.Receipt, error)
-}
-
-// Options configure a Handler; the zero value is ready to use.
-type Options struct {
-	// Limits: Body, Inflated, Ratio, Group, and those of MapTraces.
-	Limits ingest.Limits
-	// Tenant names the tenant of a request that was let in; nil is the default tenant.
-	Tenant func(*http.Request) string
-	// Observe is told of every request that was mapped, for metrics; nil is none.
-	Observe func(signal string, stats Stats)
-	// Log takes panics and internal errors; nil discards them.
-	Log *slog.Logger
-}
-
-// Handler receives OTLP over HTTP, protobuf and JSON, plain, gzip or zstd. A success is answered after the events are
-// durable. Errors are answered as google.rpc.Status in the encoding of the request, and retryable (429, 503) only when
-// the same request may succeed later. Safe for concurrent use.
-type Handler struct {
-	rec  Recorder
-	opts Options
-}
-
-// New returns a handler that records with rec.
-func New(rec Recorder, opts Options) *Handler {
-	opts.Limits = opts.Limits.WithDefaults()
-	if opts.Tenant == nil {
-		opts.Tenant = func(*http.Request) string { return ingest.DefaultTenant }
-	}
-	if opts.Observe == nil {
-		opts.Observe = func(string, Stats) {}
-	}
-	if opts.Log == nil {
-		opts.Log = slog.New(slog.DiscardHandler)
-	}
-	return &Handler{rec: rec, opts: opts}
-}
-
 // Traces serves POST /v1/traces.
 func (h *Handler) Traces() http.Handler {
-	return h.signal("traces", Traces, func(s Stats, message string) marshaler {
+	return h.serve(SignalTraces, func(s Stats, message string) marshaler {
 		r := ptraceotlp.NewExportResponse()
 		r.PartialSuccess().SetRejectedSpans(int64(s.Rejected))
 		r.PartialSuccess().SetErrorMessage(message)
@@ -77,7 +35,7 @@ func (h *Handler) Traces() http.Handler {
 
 // Logs serves POST /v1/logs.
 func (h *Handler) Logs() http.Handler {
-	return h.signal("logs", Logs, func(s Stats, message string) marshaler {
+	return h.serve(SignalLogs, func(s Stats, message string) marshaler {
 		r := plogotlp.NewExportResponse()
 		r.PartialSuccess().SetRejectedLogRecords(int64(s.Rejected))
 		r.PartialSuccess().SetErrorMessage(message)
@@ -86,10 +44,7 @@ func (h *Handler) Logs() http.Handler {
 }
 
 // Metrics serves POST /v1/metrics: taken and dropped, so that clients which send all signals to one place do not fail.
-func (h *Handler) Metrics() http.Handler {
-	discard := func([]byte, Encoding, ingest.Limits) ([]ingest.Event, Stats, error) { return nil, Stats{}, nil }
-	return h.signal("metrics", discard, nil)
-}
+func (h *Handler) Metrics() http.Handler { return h.serve(SignalMetrics, nil) }
 
 // Register mounts all signals at their standard paths.
 func (h *Handler) Register(mux *http.ServeMux) {
@@ -110,32 +65,45 @@ type fullSuccess struct{}
 func (fullSuccess) MarshalProto() ([]byte, error) { return nil, nil }
 func (fullSuccess) MarshalJSON() ([]byte, error)  { return []byte("{}"), nil }
 
-// signal builds the handler of one signal. Partial makes the response when there is something to say of a success.
-func (h *Handler) signal(name string, read func([]byte, Encoding, ingest.Limits) ([]ingest.Event, Stats, error),
-	partial func(Stats, string) marshaler) http.Handler {
+// serve builds the handler of one signal. Partial makes the response when there is something to say of a success.
+func (h *Handler) serve(signal Signal, partial func(Stats, string) marshaler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		encoding, err := encodingOf(req)
+		if err != nil {
+			h.fail(w, req, encoding, err)
+			return
+		}
+		body := buffers.Get().(*bytes.Buffer)
+		defer func() {
+			if body.Cap() <= maxPooled {
+				body.Reset()
+				buffers.Put(body)
+			}
+		}()
 		defer func() {
 			if p := recover(); p != nil {
 				if p == http.ErrAbortHandler {
 					panic(p)
 				}
 				// Not retryable: the same request would panic again.
-				h.opts.Log.ErrorContext(req.Context(), "otlp handler panic", "signal", name, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+				h.opts.Log.ErrorContext(req.Context(), "otlp handler panic", "signal", signal, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+				h.bury(h.opts.Tenant(req), signal, encoding, fmt.Sprintf("panic: %v", p), body.Bytes())
 				h.fail(w, req, encoding, flows.NewError(flows.CodeInternal, "the request could not be handled"))
 			}
 		}()
+		held, err := h.read(req, body)
+		defer func() { h.inFlight.Add(-held) }()
 		if err != nil {
 			h.fail(w, req, encoding, err)
 			return
 		}
-		stats, message, err := h.take(req, name, encoding, read)
+		stats, err := h.take(req.Context(), h.opts.Tenant(req), signal, encoding, body.Bytes())
 		if err != nil {
 			h.fail(w, req, encoding, err)
 			return
 		}
 		var response marshaler = fullSuccess{}
-		if message != "" {
+		if message := remark(stats, body.Bytes()); message != "" {
 			response = partial(stats, message)
 		}
 		h.answer(w, encoding, http.StatusOK, response)
@@ -165,53 +133,37 @@ var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 // maxPooled keeps rare large bodies from staying in memory.
 const maxPooled = 4 << 20
 
-// take reads, maps and records one request.
-func (h *Handler) take(req *http.Request, signal string, encoding Encoding,
-	read func([]byte, Encoding, ingest.Limits) ([]ingest.Event, Stats, error)) (stats Stats, message string, err error) {
+// read reads the body into the buffer and returns the bytes that it holds of what may be in flight at once.
+func (h *Handler) read(req *http.Request, body *bytes.Buffer) (held int64, err error) {
 	plain, err := ingest.Inflate(req.Body, req.Header.Get("Content-Encoding"), h.opts.Limits)
 	if err != nil {
-		return stats, "", err
+		return 0, err
 	}
-	defer func() { _ = plain.Close() }()
-	body := buffers.Get().(*bytes.Buffer)
-	defer func() {
-		if body.Cap() <= maxPooled {
-			body.Reset()
-			buffers.Put(body)
-		}
-	}()
-	if _, err := body.ReadFrom(plain); err != nil {
+	defer func() { _ = plain.Close() }() // what was read is what counts
+	budget := &budgeted{h: h, r: plain}
+	if _, err := body.ReadFrom(budget); err != nil {
 		if flows.CodeOf(err) == flows.CodeInternal { // the connection, not the content
 			err = &flows.Error{Code: flows.CodeInvalid, Message: "the request body could not be read", Err: err}
 		}
-		return stats, "", err
+		return budget.held, err
 	}
-	events, stats, err := read(body.Bytes(), encoding, h.opts.Limits)
-	if err != nil {
-		return stats, "", &flows.Error{Code: flows.CodeInvalid, Message: fmt.Sprintf("the body is not an OTLP %s request: %.300s", signal, err), Err: err}
-	}
-	h.opts.Observe(signal, stats)
-	for first := 0; first < len(events); first += h.opts.Limits.Group {
-		part := events[first:min(first+h.opts.Limits.Group, len(events))]
-		// A part that fails fails the request; the parts before it are recognised when it is sent again.
-		if _, err := h.rec.Record(req.Context(), h.opts.Tenant(req), part); err != nil {
-			return stats, "", err
-		}
-	}
-	return stats, remark(stats, body.Bytes()), nil
+	return budget.held, nil
 }
 
-// remark says what of an accepted request was not used, "" when all was.
-func remark(stats Stats, body []byte) string {
-	switch {
-	case stats.Rejected > 0:
-		return fmt.Sprintf("%d of %d entries cannot be used: %s", stats.Rejected, stats.Total, stats.Reason)
-	case stats.Mended > 0:
-		return fmt.Sprintf("%d texts were not valid UTF-8 and were mended", stats.Mended)
-	case stats.Total == 0 && bytes.Contains(body, []byte(`"instrumentationLibrarySpans"`)):
-		return "instrumentationLibrarySpans is a form of OTLP from before 1.0 and was not read; update the exporter"
+// budgeted takes what it reads out of the bytes that may be in flight.
+type budgeted struct {
+	h    *Handler
+	r    io.Reader
+	held int64
+}
+
+func (b *budgeted) Read(p []byte) (int, error) {
+	n, err := b.r.Read(p)
+	b.held += int64(n)
+	if b.h.inFlight.Add(int64(n)) > b.h.opts.InFlight {
+		return n, &flows.Error{Code: flows.CodeFull, Message: "too many bytes are being received at once; send the request again later", Err: &ingest.RetryError{After: time.Second}}
 	}
-	return ""
+	return n, err
 }
 
 func (h *Handler) answer(w http.ResponseWriter, encoding Encoding, status int, m marshaler) {
@@ -239,46 +191,15 @@ type rpcError struct{ *rpcstatus.Status }
 func (e rpcError) MarshalProto() ([]byte, error) { return proto.Marshal(e.Status) }
 func (e rpcError) MarshalJSON() ([]byte, error)  { return protojson.Marshal(e.Status) }
 
-// failures maps stable codes to HTTP and gRPC ones.
-var failures = map[flows.Code]struct {
-	status int
-	code   codes.Code
-}{
-	flows.CodeInvalid:          {http.StatusBadRequest, codes.InvalidArgument},
-	flows.CodeTooLarge:         {http.StatusRequestEntityTooLarge, codes.ResourceExhausted},
-	flows.CodeUnsupportedMedia: {http.StatusUnsupportedMediaType, codes.InvalidArgument},
-	flows.CodeMethod:           {http.StatusMethodNotAllowed, codes.Unimplemented},
-	flows.CodeRateLimited:      {http.StatusTooManyRequests, codes.ResourceExhausted},
-	flows.CodeFull:             {http.StatusServiceUnavailable, codes.Unavailable},
-	flows.CodeUnavailable:      {http.StatusServiceUnavailable, codes.Unavailable},
-	flows.CodeUnauthenticated:  {http.StatusUnauthorized, codes.Unauthenticated},
-	flows.CodeForbidden:        {http.StatusForbidden, codes.PermissionDenied},
-}
-
 func (h *Handler) fail(w http.ResponseWriter, req *http.Request, encoding Encoding, err error) {
-	code := flows.CodeOf(err)
-	f, known := failures[code]
-	message := err.Error()
-	if !known {
-		f.status, f.code = http.StatusInternalServerError, codes.Internal
-		if req.Context().Err() == nil {
-			h.opts.Log.ErrorContext(req.Context(), "otlp request failed", "error", err)
-		}
-		if code == flows.CodeInternal {
-			message = "internal error"
-		}
-	}
+	f := h.failure(req.Context(), err)
 	switch f.status {
 	case http.StatusMethodNotAllowed:
 		w.Header().Set("Allow", http.MethodPost)
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
-		after, ok := ingest.RetryAfter(err)
-		if !ok {
-			after = time.Second
-		}
-		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(max(after, time.Second).Seconds()))))
+		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(max(f.retry, time.Second).Seconds()))))
 	}
 	// Messages may quote the body.
-	message = strings.ToValidUTF8(message, "\uFFFD")
+	message := strings.ToValidUTF8(f.message, "\uFFFD")
 	h.answer(w, encoding, f.status, rpcError{&rpcstatus.Status{Code: int32(f.code), Message: message}})
 }

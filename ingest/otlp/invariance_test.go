@@ -75,7 +75,7 @@ func batched(t require.TestingT, batches [][]spanSpec) map[string]*ingest.Sessio
 			s.SetStartTimestamp(s.StartTimestamp() + pcommon.Timestamp(1000*(1+int(specs[i].id)+16*int(specs[i].trace))))
 			s.SetEndTimestamp(s.EndTimestamp() + 900_000)
 		}
-		mapped, stats := MapTraces(td, ingest.Limits{})
+		mapped, stats := Reader{}.MapTraces(td)
 		require.Zero(t, stats.Rejected)
 		events = append(events, mapped...)
 	}

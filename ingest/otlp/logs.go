@@ -35,8 +35,8 @@ var logDialects = map[string]logDialect{
 
 // MapLogs turns log records into events. GenAI log events that name a session are kept as links of their span's trace;
 // records of no dialect are counted as filtered.
-func MapLogs(ld plog.Logs, limits ingest.Limits) ([]ingest.Event, Stats) {
-	m := newMapper(limits)
+func (rd Reader) MapLogs(ld plog.Logs) ([]ingest.Event, Stats) {
+	m := newMapper(rd)
 	for i := range ld.ResourceLogs().Len() {
 		rl := ld.ResourceLogs().At(i)
 		m.resource(rl.Resource())
@@ -86,7 +86,15 @@ func (m *mapper) logRecord(lr plog.LogRecord) {
 	}
 	m.logMessages(lr, name, &e)
 	d, known := logDialects[name]
+	var own *CallMapping
+	if r.mapping != nil {
+		own = r.mapping.mapped(r)
+	}
 	switch {
+	case own != nil:
+		own.call(r, &e)
+		e.Start = logTime(r, lr)
+		e.Identity = ingest.DeriveIdentity("log", e.Origin, e.SessionID, e.Call.Tool, e.Call.CallID, strconv.FormatInt(e.Start.UnixNano(), 10))
 	case known && d.read(r, logTime(r, lr), &e):
 		e.Source = "otlp/" + d.name
 	case strings.HasPrefix(name, "gen_ai.") && e.SessionID != "" && e.TraceID != "":

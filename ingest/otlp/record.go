@@ -14,17 +14,18 @@ import (
 
 // record is a span or log record with its known attributes sorted by key. One is reused for many spans.
 type record struct {
-	limits *ingest.Limits
-	name   string // of the span
-	scope  string // name of the instrumentation scope
-	all    pcommon.Map
-	events ptrace.SpanEventSlice
-	span   ptrace.Span
-	isSpan bool
-	attrs  [numKeys]pcommon.Value
-	has    [numKeys]bool
-	set    []key
-	mended int // texts that were not valid UTF-8
+	limits  *ingest.Limits
+	mapping *Mapping
+	name    string // of the span
+	scope   string // name of the instrumentation scope
+	all     pcommon.Map
+	events  ptrace.SpanEventSlice
+	span    ptrace.Span
+	isSpan  bool
+	attrs   [numKeys]pcommon.Value
+	has     [numKeys]bool
+	set     []key
+	mended  int // texts that were not valid UTF-8
 }
 
 func (r *record) readSpan(s ptrace.Span) {
@@ -250,6 +251,11 @@ func (r *record) eventText(event, attribute string) string {
 
 // session is the session that the record itself names, "" for none. It is weak when it is only that of a transport.
 func (r *record) session() (id string, weak bool) {
+	if r.mapping != nil {
+		if id := r.named(r.mapping.Sessions); id != "" {
+			return id, false
+		}
+	}
 	best := kMCPSession
 	for _, k := range r.set {
 		if k >= kSessionFirst && k < best && r.str(k) != "" {

@@ -37,9 +37,9 @@ func (s *Stats) reject(reason string) {
 
 // MapTraces turns spans into events: tool calls, model calls, user messages, and spans that only link or name them.
 // Spans of no dialect are kept as links when their scope has others, or when they name a session; the rest is counted
-// as filtered. Limits: Depth, Tokens, ToolName, ID.
-func MapTraces(td ptrace.Traces, limits ingest.Limits) ([]ingest.Event, Stats) {
-	m := newMapper(limits)
+// as filtered.
+func (rd Reader) MapTraces(td ptrace.Traces) ([]ingest.Event, Stats) {
+	m := newMapper(rd)
 	m.events = make([]ingest.Event, 0, td.SpanCount()+td.SpanCount()/8)
 	for i := range td.ResourceSpans().Len() {
 		rs := td.ResourceSpans().At(i)
@@ -68,9 +68,9 @@ type mapper struct {
 	traceID string
 }
 
-func newMapper(limits ingest.Limits) *mapper {
-	m := &mapper{limits: limits.WithDefaults()}
-	m.r.limits = &m.limits
+func newMapper(rd Reader) *mapper {
+	m := &mapper{limits: rd.Limits.WithDefaults()}
+	m.r.limits, m.r.mapping = &m.limits, rd.Mapping
 	return m
 }
 
@@ -158,6 +158,12 @@ func timeOf(ts pcommon.Timestamp) time.Time {
 // span reads the span in the first dialect that knows it and appends its events; e.Kind stays 0 when none does. It
 // returns why the span cannot be used, "" when it can.
 func (m *mapper) span(e *ingest.Event) (rejected string) {
+	if m.r.mapping != nil {
+		if own := m.r.mapping.mapped(&m.r); own != nil {
+			own.call(&m.r, e)
+			return m.append(*e)
+		}
+	}
 	var d *dialect
 	is := roleNone
 	for _, d = range dialects {

@@ -40,7 +40,7 @@ func sessionsOf(t *testing.T, requests ...ptrace.Traces) map[string]*ingest.Sess
 	t.Helper()
 	var events []ingest.Event
 	for _, td := range requests {
-		mapped, stats := MapTraces(td, ingest.Limits{})
+		mapped, stats := Reader{}.MapTraces(td)
 		require.Zero(t, stats.Rejected, stats.Reason)
 		events = append(events, mapped...)
 	}
@@ -132,9 +132,9 @@ func TestClaudeCodeSpanAndRecordAreOneCall(t *testing.T) {
 		spanSpec{id: 2, parent: 1, name: "claude_code.tool", from: 10, to: 30, attrs: attrs{"tool_name": "Bash", "tool_use_id": "toolu_1", "session.id": "s"}},
 		spanSpec{id: 3, parent: 2, name: "claude_code.tool.blocked_on_user", from: 10, to: 12, attrs: attrs{"tool_name": "Bash", "session.id": "s"}},
 		spanSpec{id: 4, parent: 2, name: "claude_code.tool.execution", from: 12, to: 30, attrs: attrs{"tool_name": "Bash", "session.id": "s", "success": "true"}})
-	events, _ := MapTraces(td, ingest.Limits{})
-	logs, _ := MapLogs(logOf("claude_code.tool_result", attrs{"session.id": "s", "tool_name": "Bash", "tool_use_id": "toolu_1", "tool_parameters": `{"command":"ls"}`, "success": "true",
-		"duration_ms": "20", "event.timestamp": "1970-01-01T00:00:00.030Z", "event.sequence": int64(4)}), ingest.Limits{})
+	events, _ := Reader{}.MapTraces(td)
+	logs, _ := Reader{}.MapLogs(logOf("claude_code.tool_result", attrs{"session.id": "s", "tool_name": "Bash", "tool_use_id": "toolu_1", "tool_parameters": `{"command":"ls"}`, "success": "true",
+		"duration_ms": "20", "event.timestamp": "1970-01-01T00:00:00.030Z", "event.sequence": int64(4)}))
 	for range 2 {
 		sessions := ingest.AssembleAll("t", append(slices.Clone(events), logs...), ingest.AssembleOptions{})
 		require.Len(t, sessions, 1)
@@ -155,9 +155,9 @@ func TestGeminiSpanAndRecordAreOneCall(t *testing.T) {
 		return logOf("", attrs{"event.name": "gemini_cli.tool_call", "session.id": "s", "function_name": "refund", "function_args": "{\n  \"order\": \"o-1\"\n}", "duration_ms": int64(48),
 			"success": false, "error": "gateway", "error_type": "unknown", "event.timestamp": at})
 	}
-	events, _ := MapTraces(tracesOf(span(1, 1000, "refund__1"), span(2, 2000, "refund__2")), ingest.Limits{})
+	events, _ := Reader{}.MapTraces(tracesOf(span(1, 1000, "refund__1"), span(2, 2000, "refund__2")))
 	for _, at := range []string{"1970-01-01T00:00:01.049Z", "1970-01-01T00:00:02.049Z"} {
-		logs, _ := MapLogs(record(at), ingest.Limits{})
+		logs, _ := Reader{}.MapLogs(record(at))
 		events = append(events, logs...)
 	}
 	for range 2 {
@@ -170,7 +170,7 @@ func TestGeminiSpanAndRecordAreOneCall(t *testing.T) {
 		require.Zero(t, sessions[0].Conflicts)
 		slices.Reverse(events)
 	}
-	only, _ := MapLogs(record("1970-01-01T00:00:01Z"), ingest.Limits{})
+	only, _ := Reader{}.MapLogs(record("1970-01-01T00:00:01Z"))
 	require.Equal(t, []string{`refund { "order": "o-1" } error`}, compact(callsOf(ingest.AssembleAll("t", only, ingest.AssembleOptions{})[0])))
 }
 
@@ -271,7 +271,7 @@ func TestCallsThatMessagesTellOf(t *testing.T) {
 	require.Equal(t, want[:2], callsOf(inputs["s"]), "from what the model was given alone")
 
 	executed := spanSpec{id: 9, parent: 1, name: "execute_tool find", from: 16, to: 18, attrs: tool("find", "c1", "")}
-	events, _ := MapTraces(tracesOf(append(specs, executed)...), ingest.Limits{})
+	events, _ := Reader{}.MapTraces(tracesOf(append(specs, executed)...))
 	require.Equal(t, 1+2*2, countCalls(events), "what is told of the executed call is not even stored")
 	for _, s := range []map[string]*ingest.Session{sessionsOf(t, tracesOf(append(specs, executed)...)), sessionsOf(t, tracesOf(specs...), tracesOf(executed))} {
 		require.Equal(t, []string{"find ok"}, compact(callsOf(s["s"])), "arguments that the tool's span lacks are not taken from messages")
@@ -344,9 +344,9 @@ func TestCallsThatLogEventsTellOf(t *testing.T) {
 	lr = details.ResourceLogs().At(0).ScopeLogs().At(0).LogRecords().At(0)
 	lr.SetTraceID(pcommon.TraceID{1})
 	lr.SetSpanID(pcommon.SpanID{3})
-	events, _ := MapLogs(ld, ingest.Limits{})
-	more, _ := MapLogs(details, ingest.Limits{})
-	traces, _ := MapTraces(tracesOf(chatOf(2, 1990, "", ""), chatOf(3, 2010, "", "")), ingest.Limits{})
+	events, _ := Reader{}.MapLogs(ld)
+	more, _ := Reader{}.MapLogs(details)
+	traces, _ := Reader{}.MapTraces(tracesOf(chatOf(2, 1990, "", ""), chatOf(3, 2010, "", "")))
 	events = append(append(events, more...), traces...)
 	sessions := ingest.AssembleAll("t", events, ingest.AssembleOptions{})
 	require.Len(t, sessions, 1)

@@ -16,6 +16,7 @@ import (
 
 	"pave/flows"
 	"pave/ingest"
+	"pave/ingest/otlp"
 	"pave/ingest/rawjson"
 )
 
@@ -25,6 +26,8 @@ type Options struct {
 	// Limits: Record, Depth, Tokens, ToolName, ID. A run of a trajectory file and an OTLP request may have
 	// Limits.Inflated bytes.
 	Limits ingest.Limits
+	// Mapping names attributes of the user's own in OTLP files; nil is none.
+	Mapping *otlp.Mapping
 	// Progress is called with the bytes read of all files (as stored, compressed or not), often. nil is none.
 	Progress func(done, total int64)
 }

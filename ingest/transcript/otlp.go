@@ -97,13 +97,14 @@ func (s *sink) otlpJSON(in *input, format Format) error {
 
 // otlpRequest maps one request; what is wrong with it is reported, and its good parts are taken.
 func (s *sink) otlpRequest(in *input, signal Format, body []byte, encoding otlp.Encoding, index, line int) error {
-	read := otlp.Traces
+	reader := otlp.Reader{Limits: s.opts.Limits, Mapping: s.opts.Mapping}
+	read := reader.Traces
 	if signal == OTLPLogs {
-		read = otlp.Logs
+		read = reader.Logs
 	}
-	events, stats, err := read(body, encoding, s.opts.Limits)
+	events, stats, err := read(body, encoding)
 	if signal == OTLP && len(events) == 0 { // both signals decode; only one makes sense
-		if more, logStats, logErr := otlp.Logs(body, encoding, s.opts.Limits); logErr == nil && (len(more) > 0 || err != nil) {
+		if more, logStats, logErr := reader.Logs(body, encoding); logErr == nil && (len(more) > 0 || err != nil) {
 			events, stats, err = more, logStats, nil
 		}
 	}

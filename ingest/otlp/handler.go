@@ -1,0 +1,211 @@
+package otlp
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc/codes"
+
+	"pave/flows"
+	"pave/ingest"
+	"pave/ingest/deadletter"
+)
+
+// Recorder makes events durable; *ingest.Recorder is one.
+type Recorder interface {
+	Record(ctx context.Context, tenant string, events []ingest.Event) (ingest.Receipt, error)
+}
+
+// DeadLetters keeps requests that could not be read; *deadletter.Store is one. It is safe for concurrent use.
+type DeadLetters interface {
+	Add(deadletter.Letter) (kept bool, err error)
+}
+
+// Signal is a kind of telemetry.
+type Signal string
+
+// Signals. Metrics are taken and dropped.
+const (
+	SignalTraces  Signal = "traces"
+	SignalLogs    Signal = "logs"
+	SignalMetrics Signal = "metrics"
+)
+
+// Options configure a Handler; the zero value is ready to use.
+type Options struct {
+	// Limits: Body, Inflated, Ratio, Group, and those of Reader.
+	Limits ingest.Limits
+	// Mapping names attributes of the user's own; nil is none.
+	Mapping *Mapping
+	// InFlight bounds the bytes of request bodies that are in memory at once, 256 MiB when zero. What does not fit is
+	// asked to come again.
+	InFlight int64
+	// Tenant names the tenant of an HTTP request that was let in; nil is the default tenant.
+	Tenant func(*http.Request) string
+	// Observe is told of every request that was mapped, for metrics; nil is none.
+	Observe func(signal string, stats Stats)
+	// DeadLetters takes bodies that could not be read; nil drops them.
+	DeadLetters DeadLetters
+	// Log takes panics and internal errors; nil discards them.
+	Log *slog.Logger
+}
+
+// Handler receives OTLP over HTTP, protobuf and JSON, plain, gzip or zstd, and over gRPC. A success is answered after the
+// events are durable. Errors are answered as google.rpc.Status in the encoding of the request, and retryable (429,
+// 503) only when the same request may succeed later. Safe for concurrent use.
+type Handler struct {
+	rec      Recorder
+	opts     Options
+	reader   Reader
+	inFlight atomic.Int64
+}
+
+// New returns a handler that records with rec.
+func New(rec Recorder, opts Options) *Handler {
+	opts.Limits = opts.Limits.WithDefaults()
+	opts.InFlight = cmp.Or(opts.InFlight, 256<<20)
+	if opts.Tenant == nil {
+		opts.Tenant = func(*http.Request) string { return ingest.DefaultTenant }
+	}
+	if opts.Observe == nil {
+		opts.Observe = func(string, Stats) {}
+	}
+	if opts.Log == nil {
+		opts.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Handler{rec: rec, opts: opts, reader: Reader{Limits: opts.Limits, Mapping: opts.Mapping}}
+}
+
+// take maps and records the body of a request. A body that cannot be read becomes a dead letter.
+func (h *Handler) take(ctx context.Context, tenant string, signal Signal, encoding Encoding, body []byte) (stats Stats, err error) {
+	var events []ingest.Event
+	switch signal {
+	case SignalTraces:
+		events, stats, err = h.reader.Traces(body, encoding)
+	case SignalLogs:
+		events, stats, err = h.reader.Logs(body, encoding)
+	}
+	if err != nil {
+		h.bury(tenant, signal, encoding, err.Error(), body)
+		return stats, &flows.Error{Code: flows.CodeInvalid, Message: fmt.Sprintf("the body is not an OTLP %s request: %.300s", signal, err), Err: err}
+	}
+	return stats, h.record(ctx, tenant, signal, events, stats)
+}
+
+// record makes the events of a request durable, in parts that the recorder can commit at once. A part that fails fails
+// the request; the parts before it are recognised when it is sent again.
+func (h *Handler) record(ctx context.Context, tenant string, signal Signal, events []ingest.Event, stats Stats) error {
+	h.opts.Observe(string(signal), stats)
+	for first := 0; first < len(events); first += h.opts.Limits.Group {
+		if _, err := h.rec.Record(ctx, tenant, events[first:min(first+h.opts.Limits.Group, len(events))]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Replay takes the body of a dead letter as if it were sent now.
+func (h *Handler) Replay(ctx context.Context, l deadletter.Letter) error {
+	encoding := Protobuf
+	if l.Encoding == encodingJSON {
+		encoding = JSON
+	}
+	var events []ingest.Event
+	var stats Stats
+	var err error
+	switch Signal(l.Signal) {
+	case SignalTraces:
+		events, stats, err = h.reader.Traces(l.Body, encoding)
+	case SignalLogs:
+		events, stats, err = h.reader.Logs(l.Body, encoding)
+	default:
+		err = fmt.Errorf("no signal %.40q", l.Signal)
+	}
+	if err != nil {
+		return &flows.Error{Code: flows.CodeInvalid, Message: fmt.Sprintf("the letter still cannot be read: %.300s", err), Err: err}
+	}
+	return h.record(ctx, l.Tenant, Signal(l.Signal), events, stats)
+}
+
+const (
+	encodingProtobuf = "protobuf"
+	encodingJSON     = "json"
+)
+
+// bury keeps a body that could not be read. An empty one says nothing.
+func (h *Handler) bury(tenant string, signal Signal, encoding Encoding, reason string, body []byte) {
+	if h.opts.DeadLetters == nil || len(body) == 0 {
+		return
+	}
+	name := encodingProtobuf
+	if encoding == JSON {
+		name = encodingJSON
+	}
+	l := deadletter.Letter{Received: time.Now(), Tenant: tenant, Signal: string(signal), Encoding: name, Reason: fmt.Sprintf("%.300s", reason), Body: bytes.Clone(body)}
+	if _, err := h.opts.DeadLetters.Add(l); err != nil {
+		h.opts.Log.Error("dead letter", "signal", signal, "error", err)
+	}
+}
+
+// remark says what of an accepted request was not used, "" when all was. body may be nil.
+func remark(stats Stats, body []byte) string {
+	switch {
+	case stats.Rejected > 0:
+		return fmt.Sprintf("%d of %d entries cannot be used: %s", stats.Rejected, stats.Total, stats.Reason)
+	case stats.Mended > 0:
+		return fmt.Sprintf("%d texts were not valid UTF-8 and were mended", stats.Mended)
+	case stats.Total == 0 && bytes.Contains(body, []byte(`"instrumentationLibrarySpans"`)):
+		return "instrumentationLibrarySpans is a form of OTLP from before 1.0 and was not read; update the exporter"
+	}
+	return ""
+}
+
+// failed is an error as clients are told.
+type failed struct {
+	status  int
+	code    codes.Code
+	message string
+	retry   time.Duration // for what may succeed later
+}
+
+// failures maps stable codes to HTTP and gRPC ones.
+var failures = map[flows.Code]failed{
+	flows.CodeInvalid:          {status: http.StatusBadRequest, code: codes.InvalidArgument},
+	flows.CodeTooLarge:         {status: http.StatusRequestEntityTooLarge, code: codes.ResourceExhausted},
+	flows.CodeUnsupportedMedia: {status: http.StatusUnsupportedMediaType, code: codes.InvalidArgument},
+	flows.CodeMethod:           {status: http.StatusMethodNotAllowed, code: codes.Unimplemented},
+	flows.CodeRateLimited:      {status: http.StatusTooManyRequests, code: codes.ResourceExhausted},
+	flows.CodeFull:             {status: http.StatusServiceUnavailable, code: codes.Unavailable},
+	flows.CodeUnavailable:      {status: http.StatusServiceUnavailable, code: codes.Unavailable},
+	flows.CodeUnauthenticated:  {status: http.StatusUnauthorized, code: codes.Unauthenticated},
+	flows.CodeForbidden:        {status: http.StatusForbidden, code: codes.PermissionDenied},
+}
+
+// failure says how an error is answered.
+func (h *Handler) failure(ctx context.Context, err error) failed {
+	code := flows.CodeOf(err)
+	f, known := failures[code]
+	f.message = err.Error()
+	if !known {
+		f.status, f.code = http.StatusInternalServerError, codes.Internal
+		if ctx.Err() == nil {
+			h.opts.Log.ErrorContext(ctx, "otlp request failed", "error", err)
+		}
+		if code == flows.CodeInternal {
+			f.message = "internal error"
+		}
+	}
+	if f.status == http.StatusTooManyRequests || f.status == http.StatusServiceUnavailable {
+		var ok bool
+		if f.retry, ok = ingest.RetryAfter(err); !ok {
+			f.retry = time.Second
+		}
+	}
+	return f
+}
