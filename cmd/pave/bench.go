@@ -12,6 +12,7 @@ type benchCmd struct {
 	Ingest   benchIngestCmd   `cmd:"" help:"Recording with durable acknowledgement, from a sender process."`
 	Mining   benchMiningCmd   `cmd:"" help:"Mining of generated calls from the store."`
 	Replay   benchReplayCmd   `cmd:"" help:"Proposals scored on recorded sessions that they were not made from."`
+	Planted  benchPlantedCmd  `cmd:"" help:"Planted flows found again in noisy logs."`
 	Executor benchExecutorCmd `cmd:"" help:"Steps of flows whose tool adds one in process."`
 	Analyzer benchAnalyzerCmd `cmd:"" help:"Compatible pairs, chains and flows from schemas of generated tools."`
 	Process  benchProcessCmd  `cmd:"" help:"Size of the binary, start time, idle memory."`
@@ -47,6 +48,16 @@ type benchReplayCmd struct {
 // Run scores proposals.
 func (c *benchReplayCmd) Run(e *env) error {
 	return runBench(e, bench.Replay{Data: c.Data, Test: c.Test, TrainFrac: c.TrainFrac, Export: c.Export}, "")
+}
+
+type benchPlantedCmd struct {
+	Noise []float64 `help:"Rates of each of dropped, inserted and repeated steps." env:"PAVE_NOISE" default:"0,0.03,0.06,0.1,0.2" placeholder:"LIST"`
+	Calls int       `help:"Calls of each log." env:"PAVE_CALLS" default:"1000000"`
+}
+
+// Run measures recovery.
+func (c *benchPlantedCmd) Run(e *env) error {
+	return runBench(e, bench.Planted{Noise: c.Noise, Calls: c.Calls}, "")
 }
 
 type benchExecutorCmd struct{}
