@@ -96,7 +96,7 @@ type killable struct {
 }
 
 func (s *killable) start() {
-	s.cmd = exec.Command(s.program, "serve", "--data-dir", s.data, "--listen", "127.0.0.1:0", "--otlp-listen", "")
+	s.cmd = exec.Command(s.program, "serve", "--data-dir", s.data, "--listen", "127.0.0.1:0", "--otlp-listen", "", "--otlp-grpc-listen", "")
 	var errText bytes.Buffer
 	s.cmd.Stderr = &errText
 	out, err := s.cmd.StdoutPipe()

@@ -11,6 +11,7 @@ import (
 
 	"pave/api"
 	"pave/api/gen"
+	"pave/cmd/pave/internal/app"
 	"pave/cmd/pave/internal/output"
 	"pave/ingest"
 	"pave/ingest/transcript"
@@ -60,7 +61,11 @@ func (c *importCmd) Run(e *env) error {
 // read streams the files with a progress bar.
 func (c *importCmd) read(e *env, emit func([]ingest.Event) error) (*transcript.Report, error) {
 	bar := newBar(e.err)
-	report, err := transcript.Import(e.ctx, c.Paths, transcript.Options{Format: transcript.Format(c.Format), Progress: bar.show}, emit)
+	own, err := app.IngestConfig(e.g.DataDir)
+	if err != nil {
+		return nil, err
+	}
+	report, err := transcript.Import(e.ctx, c.Paths, transcript.Options{Format: transcript.Format(c.Format), Mapping: own.Mapping, Progress: bar.show}, emit)
 	bar.done()
 	return report, err
 }

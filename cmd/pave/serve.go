@@ -19,6 +19,7 @@ import (
 type serveCmd struct {
 	Listen         string `help:"Address of the API; port 0 takes a free one." env:"PAVE_LISTEN" default:"127.0.0.1:8318"`
 	OTLPListen     string `help:"Second address for OTLP/HTTP alone; skipped when it is taken; \"\" or off for none." name:"otlp-listen" env:"PAVE_OTLP_LISTEN" default:"127.0.0.1:4318"`
+	OTLPGRPCListen string `help:"Address for OTLP/gRPC; skipped when it is taken; \"\" or off for none." name:"otlp-grpc-listen" env:"PAVE_OTLP_GRPC_LISTEN" default:"127.0.0.1:4317"`
 	Tools          string `help:"Apply the tool files of this folder at start." env:"PAVE_TOOLS" placeholder:"DIR"`
 	InsecureNoAuth bool   `help:"Answer requests without a key, with every right. Loopback only." env:"PAVE_INSECURE_NO_AUTH"`
 	EndWithStdin   bool   `help:"End, as on SIGTERM, when standard input closes; for a process that starts this one and must not leave it behind." name:"end-with-stdin" env:"PAVE_END_WITH_STDIN"`
@@ -71,7 +72,7 @@ func (c *serveCmd) serve(e *env, a *app.App, log *slog.Logger) error {
 	}
 	stopped := onSecondSignal(e.ctx)
 	defer stopped()
-	return a.Serve(ctx, app.ServeOptions{Listen: c.Listen, OTLPListen: c.OTLPListen, Ready: func(address string) {
+	return a.Serve(ctx, app.ServeOptions{Listen: c.Listen, OTLPListen: c.OTLPListen, GRPCListen: c.OTLPGRPCListen, Ready: func(address string) {
 		fmt.Fprintf(e.out, "pave: serving on %s (data %s, engine %s)\n", address, e.g.DataDir, a.Engine())
 	}})
 }
@@ -109,12 +110,18 @@ func (c *serveCmd) check(g *globals) []string {
 	} else if ip := net.ParseIP(host); c.InsecureNoAuth && host != "localhost" && (ip == nil || !ip.IsLoopback()) {
 		fault("insecure_no_auth", "only for a loopback listen address, not %s", c.Listen)
 	}
-	if c.OTLPListen == "off" {
-		c.OTLPListen = ""
-	}
-	if c.OTLPListen != "" {
-		if _, err := splitAddress(c.OTLPListen); err != nil {
-			fault("otlp.listen", "%v; use host:port", err)
+	for _, second := range []struct {
+		key     string
+		address *string
+	}{{"otlp.listen", &c.OTLPListen}, {"otlp.grpc.listen", &c.OTLPGRPCListen}} {
+		if *second.address == "off" {
+			*second.address = ""
+		}
+		if *second.address == "" {
+			continue
+		}
+		if _, err := splitAddress(*second.address); err != nil {
+			fault(second.key, "%v; use host:port", err)
 		}
 	}
 	if c.Tools != "" {

@@ -39,6 +39,7 @@ const (
 type ServeOptions struct {
 	Listen     string               // host:port; port 0 takes a free one
 	OTLPListen string               // OTLP/HTTP alone; "" for none, skipped when it is taken
+	GRPCListen string               // OTLP/gRPC; "" for none, skipped when it is taken
 	Ready      func(address string) // called once requests are answered, with http://host:port
 	Drain      time.Duration        // how long requests in flight may take at a stop; 0 is 8 s
 }
@@ -62,6 +63,9 @@ func (a *App) Serve(ctx context.Context, opts ServeOptions) error {
 	if otlp := a.otlpListener(opts.OTLPListen); otlp != nil {
 		listeners[otlp] = api.OTLPOnly(a.api)
 	}
+	if err := a.serveGRPC(&group, opts.GRPCListen, cmp.Or(opts.Drain, drainTime)); err != nil {
+		return errors.Join(err, closeAll(listeners))
+	}
 	a.serveOn(&group, listeners, cmp.Or(opts.Drain, drainTime))
 	work, stopWork := context.WithCancel(context.WithoutCancel(ctx))
 	group.Add(func() error { return a.background(work) }, func(error) { stopWork() })
@@ -77,6 +81,14 @@ func (a *App) Serve(ctx context.Context, opts ServeOptions) error {
 	err = group.Run()
 	a.log.InfoContext(ctx, "stopped")
 	return err
+}
+
+func closeAll(listeners map[net.Listener]http.Handler) error {
+	var errs []error
+	for l := range listeners {
+		errs = append(errs, l.Close())
+	}
+	return errors.Join(errs...)
 }
 
 // otlpListener is the second listener, nil when there is none to be had.

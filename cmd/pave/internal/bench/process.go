@@ -54,7 +54,7 @@ func (Process) Run(ctx context.Context, env Env) (any, error) {
 
 // oneStart starts serve, waits for its ready line and ends it; idle asks for its memory after two seconds.
 func oneStart(ctx context.Context, program, dir string, idle bool) (took time.Duration, rssMB float64, err error) {
-	cmd := exec.CommandContext(ctx, program, "serve", "--data-dir", dir, "--listen", "127.0.0.1:0", "--otlp-listen", "")
+	cmd := exec.CommandContext(ctx, program, "serve", "--data-dir", dir, "--listen", "127.0.0.1:0", "--otlp-listen", "", "--otlp-grpc-listen", "")
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	out, err := cmd.StdoutPipe()
 	if err != nil {
