@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"time"
 
+	"pave/executor"
 	"pave/flows"
 	"pave/flows/export"
 	"pave/governance"
@@ -83,9 +84,12 @@ type Runs interface {
 	Get(ctx context.Context, actor governance.Actor, id string) (*runs.Run, error)
 	List(ctx context.Context, actor governance.Actor, f runs.Filter) (statestore.Page[runs.Run], error)
 	Lesson(ctx context.Context, actor governance.Actor, id string) (*runs.Lesson, error)
+	// Replay runs a stored run again and compares.
+	Replay(ctx context.Context, actor governance.Actor, id string, req runs.ReplayRequest) (*executor.ReplayReport, error)
 	Profile(ctx context.Context, actor governance.Actor, name, version string) (*runs.Profile, error)
-	// Compile checks a flow against what is registered; Export and Capabilities describe registered flows to others.
+	// Compile checks a flow against what is registered; the others describe registered flows.
 	Compile(ctx context.Context, actor governance.Actor, flow *flows.Flow) (*runs.Compiled, error)
+	Explain(ctx context.Context, actor governance.Actor, name, version string) (*executor.Explanation, error)
 	Export(ctx context.Context, actor governance.Actor, name, version string, target export.Target, as string) (json.RawMessage, error)
 	Capabilities(ctx context.Context, actor governance.Actor) ([]runs.Capability, error)
 }

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"encoding/json"
 	"io"
 	"net/http"
 
@@ -82,8 +83,38 @@ func (d rawJSON) VisitExportFlowResponse(w http.ResponseWriter) error { return d
 // VisitGetFlowSchemaResponse implements gen.GetFlowSchemaResponseObject.
 func (d rawJSON) VisitGetFlowSchemaResponse(w http.ResponseWriter) error { return d.write(w) }
 
+// VisitExplainFlowResponse implements gen.ExplainFlowResponseObject.
+func (d rawJSON) VisitExplainFlowResponse(w http.ResponseWriter) error { return d.write(w) }
+
+// VisitReplayRunResponse implements gen.ReplayRunResponseObject.
+func (d rawJSON) VisitReplayRunResponse(w http.ResponseWriter) error { return d.write(w) }
+
 // VisitGetRunLessonResponse implements gen.GetRunLessonResponseObject.
 func (d rawJSON) VisitGetRunLessonResponse(w http.ResponseWriter) error { return d.write(w) }
+
+// ExplainFlow says what a flow version will do.
+func (h *handlers) ExplainFlow(ctx context.Context, r gen.ExplainFlowRequestObject) (gen.ExplainFlowResponseObject, error) {
+	e, err := h.s.deps.Runs.Explain(ctx, actorFrom(ctx), r.Name, r.Version)
+	if err != nil {
+		return nil, err
+	}
+	out, err := json.Marshal(e)
+	return rawJSON(out), err
+}
+
+// ReplayRun runs a recorded run again.
+func (h *handlers) ReplayRun(ctx context.Context, r gen.ReplayRunRequestObject) (gen.ReplayRunResponseObject, error) {
+	var req runs.ReplayRequest
+	if r.Body != nil {
+		req = runs.ReplayRequest{Mode: string(r.Body.Mode), FromStep: r.Body.FromStep}
+	}
+	report, err := h.s.deps.Runs.Replay(ctx, actorFrom(ctx), r.ID, req)
+	if err != nil {
+		return nil, err
+	}
+	out, err := json.Marshal(report)
+	return rawJSON(out), err
+}
 
 // ListCapabilities lists what others may call by capability id.
 func (h *handlers) ListCapabilities(ctx context.Context, r gen.ListCapabilitiesRequestObject) (gen.ListCapabilitiesResponseObject, error) {

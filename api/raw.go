@@ -82,7 +82,7 @@ func nothingAccepted(rejected []ingest.RecordError) error {
 }
 
 // patient are the operations that work in line: a flow runs, a pass mines, sessions are assembled.
-var patient = []string{"runFlow", "startMiningRun", "recordToolCalls"}
+var patient = []string{"runFlow", "replayRun", "startMiningRun", "recordToolCalls"}
 
 // patience extends the write deadline of operations that work in line.
 func (s *Server) patience(next echo.HandlerFunc) echo.HandlerFunc {

@@ -197,6 +197,11 @@ type ClientInterface interface {
 	// Corresponds with GET /api/v1/flows/{name}/versions/{version}/diagram (the `GetFlowDiagram` operationId).
 	GetFlowDiagram(ctx context.Context, name FlowNameParam, version FlowVersionParam, params *GetFlowDiagramParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ExplainFlow What a flow will do, step by step, without running it.
+	//
+	// Corresponds with GET /api/v1/flows/{name}/versions/{version}/explanation (the `ExplainFlow` operationId).
+	ExplainFlow(ctx context.Context, name FlowNameParam, version FlowVersionParam, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ExportFlow A flow as a tool definition for a model API or an MCP client.
 	//
 	// Corresponds with GET /api/v1/flows/{name}/versions/{version}/export (the `ExportFlow` operationId).
@@ -363,6 +368,26 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /api/v1/runs/{id}/lesson (the `GetRunLesson` operationId).
 	GetRunLesson(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ReplayRunWithBody Run a recorded run again and report what differs. Keeps nothing.
+	//
+	// The flow version that ran is run with the tools as they are now; stored arguments that were redacted stay so.
+	// Flows with tools that are not known to be read-only are refused.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/runs/{id}/replay (the `ReplayRun` operationId).
+	ReplayRunWithBody(ctx context.Context, id ID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ReplayRun Run a recorded run again and report what differs. Keeps nothing.
+	//
+	// The flow version that ran is run with the tools as they are now; stored arguments that were redacted stay so.
+	// Flows with tools that are not known to be read-only are refused.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/runs/{id}/replay (the `ReplayRun` operationId).
+	ReplayRun(ctx context.Context, id ID, body ReplayRunJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetFlowSchema The JSON Schema (2020-12) of flow files.
 	//
@@ -765,6 +790,21 @@ func (c *Client) GetFlowVersion(ctx context.Context, name FlowNameParam, version
 // Corresponds with GET /api/v1/flows/{name}/versions/{version}/diagram (the `GetFlowDiagram` operationId).
 func (c *Client) GetFlowDiagram(ctx context.Context, name FlowNameParam, version FlowVersionParam, params *GetFlowDiagramParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetFlowDiagramRequest(c.Server, name, version, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ExplainFlow What a flow will do, step by step, without running it.
+//
+// Corresponds with GET /api/v1/flows/{name}/versions/{version}/explanation (the `ExplainFlow` operationId).
+func (c *Client) ExplainFlow(ctx context.Context, name FlowNameParam, version FlowVersionParam, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewExplainFlowRequest(c.Server, name, version)
 	if err != nil {
 		return nil, err
 	}
@@ -1182,6 +1222,46 @@ func (c *Client) GetRunDiagram(ctx context.Context, id ID, params *GetRunDiagram
 // Corresponds with GET /api/v1/runs/{id}/lesson (the `GetRunLesson` operationId).
 func (c *Client) GetRunLesson(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetRunLessonRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ReplayRunWithBody Run a recorded run again and report what differs. Keeps nothing.
+//
+// The flow version that ran is run with the tools as they are now; stored arguments that were redacted stay so.
+// Flows with tools that are not known to be read-only are refused.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/runs/{id}/replay (the `ReplayRun` operationId).
+func (c *Client) ReplayRunWithBody(ctx context.Context, id ID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewReplayRunRequestWithBody(c.Server, id, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ReplayRun Run a recorded run again and report what differs. Keeps nothing.
+//
+// The flow version that ran is run with the tools as they are now; stored arguments that were redacted stay so.
+// Flows with tools that are not known to be read-only are refused.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/runs/{id}/replay (the `ReplayRun` operationId).
+func (c *Client) ReplayRun(ctx context.Context, id ID, body ReplayRunJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewReplayRunRequest(c.Server, id, body)
 	if err != nil {
 		return nil, err
 	}
@@ -2179,6 +2259,47 @@ func NewGetFlowDiagramRequest(server string, name FlowNameParam, version FlowVer
 	return req, nil
 }
 
+// NewExplainFlowRequest constructs an http.Request for the ExplainFlow method
+func NewExplainFlowRequest(server string, name FlowNameParam, version FlowVersionParam) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "version", version, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/flows/%s/versions/%s/explanation", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewExportFlowRequest constructs an http.Request for the ExportFlow method
 func NewExportFlowRequest(server string, name FlowNameParam, version FlowVersionParam, params *ExportFlowParams) (*http.Request, error) {
 	var err error
@@ -3154,6 +3275,53 @@ func NewGetRunLessonRequest(server string, id ID) (*http.Request, error) {
 	return req, nil
 }
 
+// NewReplayRunRequest calls the generic ReplayRun builder with application/json body
+func NewReplayRunRequest(server string, id ID, body ReplayRunJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewReplayRunRequestWithBody(server, id, "application/json", bodyReader)
+}
+
+// NewReplayRunRequestWithBody constructs an http.Request for the ReplayRun method, with any body, and a specified content type
+func NewReplayRunRequestWithBody(server string, id ID, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/runs/%s/replay", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
 // NewGetFlowSchemaRequest constructs an http.Request for the GetFlowSchema method
 func NewGetFlowSchemaRequest(server string) (*http.Request, error) {
 	var err error
@@ -4009,6 +4177,13 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /api/v1/flows/{name}/versions/{version}/diagram (the `GetFlowDiagram` operationId).
 	GetFlowDiagramWithResponse(ctx context.Context, name FlowNameParam, version FlowVersionParam, params *GetFlowDiagramParams, reqEditors ...RequestEditorFn) (*GetFlowDiagramResponse, error)
 
+	// ExplainFlowWithResponse What a flow will do, step by step, without running it.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/flows/{name}/versions/{version}/explanation (the `ExplainFlow` operationId).
+	ExplainFlowWithResponse(ctx context.Context, name FlowNameParam, version FlowVersionParam, reqEditors ...RequestEditorFn) (*ExplainFlowResponse, error)
+
 	// ExportFlowWithResponse A flow as a tool definition for a model API or an MCP client.
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -4197,6 +4372,26 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /api/v1/runs/{id}/lesson (the `GetRunLesson` operationId).
 	GetRunLessonWithResponse(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*GetRunLessonResponse, error)
+
+	// ReplayRunWithBodyWithResponse Run a recorded run again and report what differs. Keeps nothing.
+	//
+	// The flow version that ran is run with the tools as they are now; stored arguments that were redacted stay so.
+	// Flows with tools that are not known to be read-only are refused.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/runs/{id}/replay (the `ReplayRun` operationId).
+	ReplayRunWithBodyWithResponse(ctx context.Context, id ID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ReplayRunResponse, error)
+
+	// ReplayRunWithResponse Run a recorded run again and report what differs. Keeps nothing.
+	//
+	// The flow version that ran is run with the tools as they are now; stored arguments that were redacted stay so.
+	// Flows with tools that are not known to be read-only are refused.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/runs/{id}/replay (the `ReplayRun` operationId).
+	ReplayRunWithResponse(ctx context.Context, id ID, body ReplayRunJSONRequestBody, reqEditors ...RequestEditorFn) (*ReplayRunResponse, error)
 
 	// GetFlowSchemaWithResponse The JSON Schema (2020-12) of flow files.
 	//
@@ -4946,6 +5141,54 @@ func (r GetFlowDiagramResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r GetFlowDiagramResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ExplainFlowResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Explanation
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *ProblemAnswer
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ExplainFlowResponse) GetJSON200() *Explanation {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ExplainFlowResponse) GetApplicationProblemJSONDefault() *ProblemAnswer {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ExplainFlowResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ExplainFlowResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ExplainFlowResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ExplainFlowResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -5874,6 +6117,54 @@ func (r GetRunLessonResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r GetRunLessonResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ReplayRunResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ReplayReport
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *ProblemAnswer
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ReplayRunResponse) GetJSON200() *ReplayReport {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ReplayRunResponse) GetApplicationProblemJSONDefault() *ProblemAnswer {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ReplayRunResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ReplayRunResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ReplayRunResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ReplayRunResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -6923,6 +7214,19 @@ func (c *ClientWithResponses) GetFlowDiagramWithResponse(ctx context.Context, na
 	return ParseGetFlowDiagramResponse(rsp)
 }
 
+// ExplainFlowWithResponse What a flow will do, step by step, without running it.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/flows/{name}/versions/{version}/explanation (the `ExplainFlow` operationId).
+func (c *ClientWithResponses) ExplainFlowWithResponse(ctx context.Context, name FlowNameParam, version FlowVersionParam, reqEditors ...RequestEditorFn) (*ExplainFlowResponse, error) {
+	rsp, err := c.ExplainFlow(ctx, name, version, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseExplainFlowResponse(rsp)
+}
+
 // ExportFlowWithResponse A flow as a tool definition for a model API or an MCP client.
 //
 // Returns a wrapper object for the known response body format(s).
@@ -7260,6 +7564,38 @@ func (c *ClientWithResponses) GetRunLessonWithResponse(ctx context.Context, id I
 		return nil, err
 	}
 	return ParseGetRunLessonResponse(rsp)
+}
+
+// ReplayRunWithBodyWithResponse Run a recorded run again and report what differs. Keeps nothing.
+//
+// The flow version that ran is run with the tools as they are now; stored arguments that were redacted stay so.
+// Flows with tools that are not known to be read-only are refused.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/runs/{id}/replay (the `ReplayRun` operationId).
+func (c *ClientWithResponses) ReplayRunWithBodyWithResponse(ctx context.Context, id ID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ReplayRunResponse, error) {
+	rsp, err := c.ReplayRunWithBody(ctx, id, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseReplayRunResponse(rsp)
+}
+
+// ReplayRunWithResponse Run a recorded run again and report what differs. Keeps nothing.
+//
+// The flow version that ran is run with the tools as they are now; stored arguments that were redacted stay so.
+// Flows with tools that are not known to be read-only are refused.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/runs/{id}/replay (the `ReplayRun` operationId).
+func (c *ClientWithResponses) ReplayRunWithResponse(ctx context.Context, id ID, body ReplayRunJSONRequestBody, reqEditors ...RequestEditorFn) (*ReplayRunResponse, error) {
+	rsp, err := c.ReplayRun(ctx, id, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseReplayRunResponse(rsp)
 }
 
 // GetFlowSchemaWithResponse The JSON Schema (2020-12) of flow files.
@@ -7991,6 +8327,39 @@ func ParseGetFlowDiagramResponse(rsp *http.Response) (*GetFlowDiagramResponse, e
 	return response, nil
 }
 
+// ParseExplainFlowResponse parses an HTTP response from a ExplainFlowWithResponse call
+func ParseExplainFlowResponse(rsp *http.Response) (*ExplainFlowResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ExplainFlowResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Explanation
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest ProblemAnswer
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseExportFlowResponse parses an HTTP response from a ExportFlowWithResponse call
 func ParseExportFlowResponse(rsp *http.Response) (*ExportFlowResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -8692,6 +9061,39 @@ func ParseGetRunLessonResponse(rsp *http.Response) (*GetRunLessonResponse, error
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
 		var dest Lesson
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest ProblemAnswer
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseReplayRunResponse parses an HTTP response from a ReplayRunWithResponse call
+func ParseReplayRunResponse(rsp *http.Response) (*ReplayRunResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ReplayRunResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ReplayReport
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}

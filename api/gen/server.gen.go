@@ -55,6 +55,9 @@ type ServerInterface interface {
 	// GetFlowDiagram A flow drawn.
 	// (GET /api/v1/flows/{name}/versions/{version}/diagram)
 	GetFlowDiagram(ctx echo.Context, name FlowNameParam, version FlowVersionParam, params GetFlowDiagramParams) error
+	// ExplainFlow What a flow will do, step by step, without running it.
+	// (GET /api/v1/flows/{name}/versions/{version}/explanation)
+	ExplainFlow(ctx echo.Context, name FlowNameParam, version FlowVersionParam) error
 	// ExportFlow A flow as a tool definition for a model API or an MCP client.
 	// (GET /api/v1/flows/{name}/versions/{version}/export)
 	ExportFlow(ctx echo.Context, name FlowNameParam, version FlowVersionParam, params ExportFlowParams) error
@@ -109,6 +112,9 @@ type ServerInterface interface {
 	// GetRunLesson What a run has to teach, for a reviewer.
 	// (GET /api/v1/runs/{id}/lesson)
 	GetRunLesson(ctx echo.Context, id ID) error
+	// ReplayRun Run a recorded run again and report what differs. Keeps nothing.
+	// (POST /api/v1/runs/{id}/replay)
+	ReplayRun(ctx echo.Context, id ID) error
 	// GetFlowSchema The JSON Schema (2020-12) of flow files.
 	// (GET /api/v1/schemas/flow)
 	GetFlowSchema(ctx echo.Context) error
@@ -408,6 +414,30 @@ func (w *ServerInterfaceWrapper) GetFlowDiagram(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.GetFlowDiagram(ctx, name, version, params)
+	return err
+}
+
+// ExplainFlow converts echo context to params.
+func (w *ServerInterfaceWrapper) ExplainFlow(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "name" -------------
+	var name FlowNameParam
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", ctx.Param("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter name: %s", err))
+	}
+
+	// ------------- Path parameter "version" -------------
+	var version FlowVersionParam
+
+	err = runtime.BindStyledParameterWithOptions("simple", "version", ctx.Param("version"), &version, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter version: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ExplainFlow(ctx, name, version)
 	return err
 }
 
@@ -899,6 +929,22 @@ func (w *ServerInterfaceWrapper) GetRunLesson(ctx echo.Context) error {
 	return err
 }
 
+// ReplayRun converts echo context to params.
+func (w *ServerInterfaceWrapper) ReplayRun(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ReplayRun(ctx, id)
+	return err
+}
+
 // GetFlowSchema converts echo context to params.
 func (w *ServerInterfaceWrapper) GetFlowSchema(ctx echo.Context) error {
 	var err error
@@ -1153,12 +1199,14 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.GET(options.BaseURL+"/api/v1/flows/:name", wrapper.GetFlow, options.OperationMiddlewares["getFlow"]...)
 	router.GET(options.BaseURL+"/api/v1/flows/:name/versions/:version", wrapper.GetFlowVersion, options.OperationMiddlewares["getFlowVersion"]...)
 	router.GET(options.BaseURL+"/api/v1/flows/:name/versions/:version/diagram", wrapper.GetFlowDiagram, options.OperationMiddlewares["getFlowDiagram"]...)
+	router.GET(options.BaseURL+"/api/v1/flows/:name/versions/:version/explanation", wrapper.ExplainFlow, options.OperationMiddlewares["explainFlow"]...)
 	router.GET(options.BaseURL+"/api/v1/flows/:name/versions/:version/export", wrapper.ExportFlow, options.OperationMiddlewares["exportFlow"]...)
 	router.PUT(options.BaseURL+"/api/v1/flows/:name/versions/:version/status", wrapper.SetFlowStatus, options.OperationMiddlewares["setFlowStatus"]...)
 	router.GET(options.BaseURL+"/api/v1/flows/:name/profile", wrapper.GetFlowProfile, options.OperationMiddlewares["getFlowProfile"]...)
 	router.POST(options.BaseURL+"/api/v1/flows/:name/runs", wrapper.RunFlow, options.OperationMiddlewares["runFlow"]...)
 	router.GET(options.BaseURL+"/api/v1/runs", wrapper.ListRuns, options.OperationMiddlewares["listRuns"]...)
 	router.GET(options.BaseURL+"/api/v1/runs/:id", wrapper.GetRun, options.OperationMiddlewares["getRun"]...)
+	router.POST(options.BaseURL+"/api/v1/runs/:id/replay", wrapper.ReplayRun, options.OperationMiddlewares["replayRun"]...)
 	router.GET(options.BaseURL+"/api/v1/runs/:id/diagram", wrapper.GetRunDiagram, options.OperationMiddlewares["getRunDiagram"]...)
 	router.GET(options.BaseURL+"/api/v1/runs/:id/lesson", wrapper.GetRunLesson, options.OperationMiddlewares["getRunLesson"]...)
 	router.GET(options.BaseURL+"/api/v1/capabilities", wrapper.ListCapabilities, options.OperationMiddlewares["listCapabilities"]...)
@@ -1791,6 +1839,46 @@ type GetFlowDiagramdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response GetFlowDiagramdefaultApplicationProblemPlusJSONResponse) VisitGetFlowDiagramResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExplainFlowRequestObject struct {
+	Name    FlowNameParam    `json:"name"`
+	Version FlowVersionParam `json:"version"`
+}
+
+type ExplainFlowResponseObject interface {
+	VisitExplainFlowResponse(w http.ResponseWriter) error
+}
+
+type ExplainFlow200JSONResponse Explanation
+
+func (response ExplainFlow200JSONResponse) VisitExplainFlowResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExplainFlowdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ExplainFlowdefaultApplicationProblemPlusJSONResponse) VisitExplainFlowResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -2617,6 +2705,46 @@ func (response GetRunLessondefaultApplicationProblemPlusJSONResponse) VisitGetRu
 	return err
 }
 
+type ReplayRunRequestObject struct {
+	ID   ID `json:"id"`
+	Body *ReplayRunJSONRequestBody
+}
+
+type ReplayRunResponseObject interface {
+	VisitReplayRunResponse(w http.ResponseWriter) error
+}
+
+type ReplayRun200JSONResponse ReplayReport
+
+func (response ReplayRun200JSONResponse) VisitReplayRunResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReplayRundefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ReplayRundefaultApplicationProblemPlusJSONResponse) VisitReplayRunResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type GetFlowSchemaRequestObject struct {
 }
 
@@ -3060,6 +3188,9 @@ type StrictServerInterface interface {
 	// GetFlowDiagram A flow drawn.
 	// (GET /api/v1/flows/{name}/versions/{version}/diagram)
 	GetFlowDiagram(ctx context.Context, request GetFlowDiagramRequestObject) (GetFlowDiagramResponseObject, error)
+	// ExplainFlow What a flow will do, step by step, without running it.
+	// (GET /api/v1/flows/{name}/versions/{version}/explanation)
+	ExplainFlow(ctx context.Context, request ExplainFlowRequestObject) (ExplainFlowResponseObject, error)
 	// ExportFlow A flow as a tool definition for a model API or an MCP client.
 	// (GET /api/v1/flows/{name}/versions/{version}/export)
 	ExportFlow(ctx context.Context, request ExportFlowRequestObject) (ExportFlowResponseObject, error)
@@ -3114,6 +3245,9 @@ type StrictServerInterface interface {
 	// GetRunLesson What a run has to teach, for a reviewer.
 	// (GET /api/v1/runs/{id}/lesson)
 	GetRunLesson(ctx context.Context, request GetRunLessonRequestObject) (GetRunLessonResponseObject, error)
+	// ReplayRun Run a recorded run again and report what differs. Keeps nothing.
+	// (POST /api/v1/runs/{id}/replay)
+	ReplayRun(ctx context.Context, request ReplayRunRequestObject) (ReplayRunResponseObject, error)
 	// GetFlowSchema The JSON Schema (2020-12) of flow files.
 	// (GET /api/v1/schemas/flow)
 	GetFlowSchema(ctx context.Context, request GetFlowSchemaRequestObject) (GetFlowSchemaResponseObject, error)
@@ -3526,6 +3660,32 @@ func (sh *strictHandler) GetFlowDiagram(ctx echo.Context, name FlowNameParam, ve
 		return err
 	} else if validResponse, ok := response.(GetFlowDiagramResponseObject); ok {
 		return validResponse.VisitGetFlowDiagramResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ExplainFlow operation middleware
+func (sh *strictHandler) ExplainFlow(ctx echo.Context, name FlowNameParam, version FlowVersionParam) error {
+	var request ExplainFlowRequestObject
+
+	request.Name = name
+	request.Version = version
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ExplainFlow(ctx.Request().Context(), request.(ExplainFlowRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ExplainFlow")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ExplainFlowResponseObject); ok {
+		return validResponse.VisitExplainFlowResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}
@@ -4150,6 +4310,57 @@ func (sh *strictHandler) GetRunLesson(ctx echo.Context, id ID) error {
 		return err
 	} else if validResponse, ok := response.(GetRunLessonResponseObject); ok {
 		return validResponse.VisitGetRunLessonResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ReplayRun operation middleware
+func (sh *strictHandler) ReplayRun(ctx echo.Context, id ID) error {
+	var request ReplayRunRequestObject
+
+	request.ID = id
+
+	var body ReplayRunJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		if !errors.Is(err, io.EOF) {
+			return err
+		}
+	} else {
+		request.Body = &body
+	}
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ReplayRun(ctx.Request().Context(), request.(ReplayRunRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ReplayRun")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ReplayRunResponseObject); ok {
+		return validResponse.VisitReplayRunResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

@@ -83,6 +83,27 @@ func (e EstimatedSavingsLabel) Valid() bool {
 	}
 }
 
+// Defines values for ExplanationDeterminismLevel.
+const (
+	ExplanationDeterminismLevelFull    ExplanationDeterminismLevel = "full"
+	ExplanationDeterminismLevelNone    ExplanationDeterminismLevel = "none"
+	ExplanationDeterminismLevelPartial ExplanationDeterminismLevel = "partial"
+)
+
+// Valid indicates whether the value is a known member of the ExplanationDeterminismLevel enum.
+func (e ExplanationDeterminismLevel) Valid() bool {
+	switch e {
+	case ExplanationDeterminismLevelFull:
+		return true
+	case ExplanationDeterminismLevelNone:
+		return true
+	case ExplanationDeterminismLevelPartial:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for FlowStatus.
 const (
 	FlowStatusActive      FlowStatus = "active"
@@ -284,6 +305,24 @@ func (e RecordStatus) Valid() bool {
 	case RecordStatusRequested:
 		return true
 	case RecordStatusUnknown:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ReplayRequestMode.
+const (
+	ReplayRequestModeReuse  ReplayRequestMode = "reuse"
+	ReplayRequestModeVerify ReplayRequestMode = "verify"
+)
+
+// Valid indicates whether the value is a known member of the ReplayRequestMode enum.
+func (e ReplayRequestMode) Valid() bool {
+	switch e {
+	case ReplayRequestModeReuse:
+		return true
+	case ReplayRequestModeVerify:
 		return true
 	default:
 		return false
@@ -983,6 +1022,20 @@ type Evidence struct {
 	To          time.Time    `json:"to,omitempty,omitzero"`
 }
 
+// Explanation What a flow will do. Sources are written as `context['key']`, `context/pointer`, `literal(v)` or `expr(e)`.
+type Explanation struct {
+	DeterminismLevel ExplanationDeterminismLevel `json:"determinism_level"`
+	FlowName         string                      `json:"flow_name"`
+	FlowVersion      string                      `json:"flow_version"`
+	Input            []map[string]interface{}    `json:"input"`
+	Output           []map[string]interface{}    `json:"output"`
+	Steps            []map[string]interface{}    `json:"steps"`
+	Warnings         []map[string]interface{}    `json:"warnings"`
+}
+
+// ExplanationDeterminismLevel defines model for Explanation.DeterminismLevel.
+type ExplanationDeterminismLevel string
+
 // Figure A sum with the bounds that 95 % intervals give.
 type Figure struct {
 	High float64 `json:"high"`
@@ -1510,6 +1563,25 @@ type RepeatSavings struct {
 	Sessions int       `json:"sessions"`
 }
 
+// ReplayReport defines model for ReplayReport.
+type ReplayReport struct {
+	Diffs []StepDiff `json:"diffs"`
+	Match bool       `json:"match"`
+
+	// Result The executor's record, with one entry per step.
+	Result RunRecord `json:"result"`
+}
+
+// ReplayRequest defines model for ReplayRequest.
+type ReplayRequest struct {
+	// FromStep Of reuse: steps before this index take their outputs from the record.
+	FromStep int               `json:"from_step,omitempty,omitzero"`
+	Mode     ReplayRequestMode `json:"mode,omitempty,omitzero"`
+}
+
+// ReplayRequestMode defines model for ReplayRequest.Mode.
+type ReplayRequestMode string
+
 // Review defines model for Review.
 type Review struct {
 	At      time.Time `json:"at"`
@@ -1726,6 +1798,22 @@ type StatusChange struct {
 	AcceptDrift bool       `json:"accept_drift,omitempty,omitzero"`
 	Reason      string     `json:"reason,omitempty,omitzero"`
 	Status      FlowStatus `json:"status"`
+}
+
+// StepDiff defines model for StepDiff.
+type StepDiff struct {
+	// Actual Any JSON value.
+	Actual JSON `json:"actual,omitempty,omitzero"`
+
+	// Expected Any JSON value.
+	Expected JSON `json:"expected,omitempty,omitzero"`
+
+	// Field `outputs.<key>`, another field of the record, or `record` where one side lacks the step.
+	Field string `json:"field"`
+
+	// StepIndex -1 for the whole run.
+	StepIndex int    `json:"step_index"`
+	ToolName  string `json:"tool_name"`
 }
 
 // StepProfile defines model for StepProfile.
@@ -2122,6 +2210,9 @@ type ReviewProposalJSONRequestBody = ReviewCreate
 
 // WithdrawProposalJSONRequestBody defines body for WithdrawProposal for application/json ContentType.
 type WithdrawProposalJSONRequestBody = WithdrawRequest
+
+// ReplayRunJSONRequestBody defines body for ReplayRun for application/json ContentType.
+type ReplayRunJSONRequestBody = ReplayRequest
 
 // RecordToolCallsJSONRequestBody defines body for RecordToolCalls for application/json ContentType.
 type RecordToolCallsJSONRequestBody = RecordToolCallsJSONBody

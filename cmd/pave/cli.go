@@ -44,6 +44,7 @@ type cli struct {
 	Flows       flowsCmd       `cmd:"" help:"List, show, draw, check, test, compare, propose and export flows."`
 	Tools       toolsCmd       `cmd:"" help:"Apply, list and show tools."`
 	Run         runCmd         `cmd:"" help:"Run a flow."`
+	Replay      replayCmd      `cmd:"" help:"Run a recorded run again and show what differs."`
 	Runs        runsCmd        `cmd:"" help:"List, show and draw runs, and what they teach."`
 	Report      reportCmd      `cmd:"" help:"Show what the runs avoided."`
 	Keys        keysCmd        `cmd:"" help:"Create, list and revoke API keys."`

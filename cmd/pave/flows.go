@@ -17,6 +17,8 @@ type flowsCmd struct {
 	Compile  flowsCompileCmd  `cmd:"" help:"Check one flow against registered tools, or against files."`
 	Check    flowsCheckCmd    `cmd:"" help:"Check that every flow of a folder compiles against the tools of another."`
 	Test     flowsTestCmd     `cmd:"" help:"Run golden flow tests."`
+	Explain  flowsExplainCmd  `cmd:"" help:"Say what a flow will do, step by step, without running it."`
+	Attest   flowsAttestCmd   `cmd:"" help:"Run a flow repeatedly and see whether the runs agree."`
 	Diff     flowsDiffCmd     `cmd:"" help:"Compare two flows."`
 	Apply    flowsApplyCmd    `cmd:"" help:"Propose the flows of files for review."`
 	Export   flowsExportCmd   `cmd:"" help:"Print a flow as a tool definition for OpenAI, Anthropic or MCP."`

@@ -66,8 +66,9 @@ func (f *Fixture) Encode() ([]byte, error) {
 	return append(out, '\n'), err
 }
 
-// FixtureOf makes a fixture of the records of a run, with those of sub-flows and loops. Steps that never called their
-// tool have no interaction. What the run's record redacted stays redacted.
+// FixtureOf makes a fixture of the records of a run, with those of sub-flows and loops: for each step the errors of its
+// attempts and what came in the end. Steps that were skipped or answered by a cache have no interaction. What the run's
+// record redacted stays redacted.
 func FixtureOf(result *executor.RunResult) *Fixture {
 	f := &Fixture{Version: fixtureVersion}
 	f.add(result.ExecutionLog)
@@ -82,33 +83,62 @@ func (f *Fixture) add(records []executor.StepRecord) {
 			f.add(r.SubResult.ExecutionLog)
 		case r.Elements != nil:
 			f.add(r.Elements)
-		case r.Success && !r.Skipped && r.FlowName == nil && r.Outputs != nil:
-			tool := r.ToolName
-			if r.FallbackUsed && r.FallbackToolName != nil {
-				tool = *r.FallbackToolName
-			}
-			f.Interactions = append(f.Interactions, Interaction{ToolName: tool, Input: Value{V: r.Inputs, Set: true}, Output: Value{V: r.Outputs, Set: true}})
+		case r.FlowName == nil && !r.Cached && (!r.Skipped || r.ErrorCode != nil):
+			f.addStep(r)
 		}
+	}
+}
+
+func (f *Fixture) addStep(r *executor.StepRecord) {
+	input := Value{V: r.Inputs, Set: true}
+	answered := r.ToolName
+	failed := r.RetryErrors
+	if r.Success && !r.Skipped && !r.FallbackUsed && len(failed) > r.RetryCount {
+		failed = failed[:r.RetryCount]
+	}
+	for _, message := range failed {
+		f.Interactions = append(f.Interactions, Interaction{ToolName: r.ToolName, Input: input, Output: Value{Set: true}, Error: &AnswerError{Message: message}})
+	}
+	if r.FallbackUsed && r.FallbackToolName != nil {
+		answered = *r.FallbackToolName
+	}
+	switch {
+	case r.Success && r.Outputs != nil && !r.Skipped:
+		f.Interactions = append(f.Interactions, Interaction{ToolName: answered, Input: input, Output: Value{V: r.Outputs, Set: true}})
+	case !r.Success && r.FallbackUsed && r.ErrorMessage != nil:
+		f.Interactions = append(f.Interactions, Interaction{ToolName: answered, Input: input, Output: Value{Set: true}, Error: &AnswerError{Message: *r.ErrorMessage}})
 	}
 }
 
 // Player answers calls from a fixture. It is an executor.Invoker, safe for concurrent use.
 type Player struct {
+	// Loop starts over when the interactions of a call are used up, for flows that are run several times.
+	Loop bool
+
 	mu     sync.Mutex
-	queues map[string][]*Interaction // by tool and canonical input
+	queues map[string]*queue // by tool and canonical input
 	tools  map[string]bool
 	stale  []error
+}
+
+// queue are the interactions of one call.
+type queue struct {
+	list []*Interaction
+	next int
 }
 
 var _ executor.PromptInvoker = (*Player)(nil)
 
 // NewPlayer plays a fixture from its beginning.
 func NewPlayer(f *Fixture) *Player {
-	p := &Player{queues: map[string][]*Interaction{}, tools: map[string]bool{}}
+	p := &Player{queues: map[string]*queue{}, tools: map[string]bool{}}
 	for i := range f.Interactions {
 		in := &f.Interactions[i]
 		key := callKey(in.ToolName, in.Input.V)
-		p.queues[key] = append(p.queues[key], in)
+		if p.queues[key] == nil {
+			p.queues[key] = &queue{}
+		}
+		p.queues[key].list = append(p.queues[key].list, in)
 		p.tools[in.ToolName] = true
 	}
 	return p
@@ -121,18 +151,21 @@ func callKey(tool string, input any) string { return tool + "\x00" + string(valu
 func (p *Player) Invoke(_ context.Context, tool *flows.Tool, input map[string]any, _ executor.CallInfo) (any, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	key := callKey(tool.Name, input)
-	queue := p.queues[key]
-	if len(queue) == 0 {
+	q := p.queues[callKey(tool.Name, input)]
+	if q != nil && p.Loop && q.next == len(q.list) {
+		q.next = 0
+	}
+	if q == nil || q.next == len(q.list) {
 		err := stale(tool.Name, input, "the fixtures have no call of it with this input, or no further one")
 		p.stale = append(p.stale, err)
 		return nil, err
 	}
-	p.queues[key] = queue[1:]
-	if queue[0].Error != nil {
-		return nil, queue[0].Error.tool()
+	answer := q.list[q.next]
+	q.next++
+	if answer.Error != nil {
+		return nil, answer.Error.tool()
 	}
-	return queue[0].Output.V, nil
+	return answer.Output.V, nil
 }
 
 // Prompt implements executor.PromptInvoker.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -377,6 +378,66 @@ func TestFixtureOfRunReplaysIt(t *testing.T) {
 	require.NoError(t, err)
 	r = run(t, Options{}, "\n  - {name: again, input: {email: a@b.c}, fixtures: r.json, expect: {output: {status: open}}}\n", map[string]string{"flows/r.json": string(raw)})
 	assert.Empty(t, failures(r))
+}
+
+// The record of a run with retries, a skipped failure and a fallback replays to the same records.
+func TestFixtureOfRunWithErrors(t *testing.T) {
+	flow := `
+format_version: "1.1"
+type: Flow
+name: f
+version: 1.0.0
+description: d
+steps:
+  - {tool_name: flaky, input_mapping: {n: 1}, output_as: a, retry: {max_retries: 2, backoff_seconds: 0}}
+  - {tool_name: gone, input_mapping: {n: 2}, on_error: skip}
+  - {tool_name: main, input_mapping: {n: 3}, on_error: "fallback:spare", output_as: b}
+  - {tool_name: bad, input_mapping: {n: 4}}
+`
+	cases := "flow: f.yaml\ncases:\n  - name: x\n    input: {}\n    fixtures: r.json\n    fakes: {}\n    expect: {status: failed, error_code: CW-E006, steps: [{retry_count: 2}, {skipped: true}, {fallback_tool_name: spare}, {success: false}]}\n"
+	recorded := func(files map[string]string) *Report {
+		suites, err := Load(write(t, files))
+		require.NoError(t, err)
+		return Run(context.Background(), suites, Options{Tools: toolsOf("flaky", "gone", "main", "spare", "bad")})
+	}
+	fakes := `
+    fakes:
+      flaky: [{error: {message: busy}, times: 2}, {result: {ok: 1}}]
+      gone: [{error: {message: gone}}]
+      main: [{error: {message: down}}]
+      spare: [{result: {ok: 2}}]
+      bad: [{error: {message: bad}}]
+`
+	first := recorded(map[string]string{"f.yaml": flow, "f.test.yaml": strings.Replace(strings.Replace(cases, "    fixtures: r.json\n", "", 1), "    fakes: {}\n", fakes[1:], 1)})
+	require.Empty(t, failures(first))
+	raw, err := FixtureOf(first.Cases[0].Result).Encode()
+	require.NoError(t, err)
+	again := recorded(map[string]string{"f.yaml": flow, "f.test.yaml": cases, "r.json": string(raw)})
+	require.Empty(t, failures(again))
+	assert.Equal(t, first.Cases[0].Result.ExecutionLog[0].RetryErrors, again.Cases[0].Result.ExecutionLog[0].RetryErrors)
+}
+
+func toolsOf(names ...string) executor.Tools {
+	out := executor.Tools{}
+	for _, name := range names {
+		out[name] = &flows.Tool{Name: name}
+	}
+	return out
+}
+
+func TestPlayerThatLoops(t *testing.T) {
+	none := Value{V: map[string]any{}}
+	player := NewPlayer(&Fixture{Interactions: []Interaction{{ToolName: "t", Input: none, Output: Value{V: int64(1)}}, {ToolName: "t", Input: none, Output: Value{V: int64(2)}}}})
+	player.Loop = true
+	var got []any
+	for range 5 {
+		out, err := player.Invoke(context.Background(), &flows.Tool{Name: "t"}, nil, executor.CallInfo{})
+		require.NoError(t, err)
+		got = append(got, out)
+	}
+	assert.Equal(t, []any{int64(1), int64(2), int64(1), int64(2), int64(1)}, got)
+	_, err := player.Invoke(context.Background(), &flows.Tool{Name: "u"}, nil, executor.CallInfo{})
+	require.Error(t, err)
 }
 
 func TestParseFixtureRefuses(t *testing.T) {

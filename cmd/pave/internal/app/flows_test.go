@@ -221,3 +221,47 @@ func TestRunStream(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, http.StatusNotFound, none.StatusCode())
 }
+
+func TestExplainAndReplay(t *testing.T) {
+	a := open(t, nil)
+	v := activate(t, a, checkFlow)
+	c := clientOf(t, a, "")
+	ctx := t.Context()
+	explained, err := c.ExplainFlowWithResponse(ctx, v.Name, v.Version)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, explained.StatusCode(), string(explained.Body))
+	var x struct {
+		Steps []struct {
+			Calls  string
+			Level  int
+			Inputs []struct{ Target, Source string }
+		}
+	}
+	require.NoError(t, json.Unmarshal(explained.Body, &x))
+	require.Equal(t, []any{"tool assert_equal", 1, "context/copied/a"}, []any{x.Steps[1].Calls, x.Steps[1].Level, x.Steps[1].Inputs[0].Source})
+
+	run, err := c.RunFlowWithResponse(ctx, v.Name, &gen.RunFlowParams{}, gen.RunRequest{Input: json.RawMessage(`{"a":1,"b":2}`)})
+	require.NoError(t, err)
+	for _, body := range []gen.ReplayRequest{{}, {Mode: gen.ReplayRequestModeVerify}, {Mode: gen.ReplayRequestModeReuse, FromStep: 1}} {
+		replayed, err := c.ReplayRunWithResponse(ctx, run.JSON200.ID, body)
+		require.NoError(t, err)
+		require.Equal(t, http.StatusOK, replayed.StatusCode(), string(replayed.Body))
+		require.True(t, replayed.JSON200.Match, "a failed run replays as one that fails alike: %s", replayed.Body)
+	}
+	runs, err := c.ListRunsWithResponse(ctx, &gen.ListRunsParams{})
+	require.NoError(t, err)
+	require.Len(t, runs.JSON200.Items, 1, "replays are not runs")
+
+	// A tool that may change something is not called again.
+	changed := strings.Replace(builtinTools, "safety: {side_effects: none}", "safety: {side_effects: write}", 1)
+	applied, err := c.ApplyToolsWithBodyWithResponse(ctx, "application/yaml", strings.NewReader(changed))
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, applied.StatusCode())
+	refused, err := c.ReplayRunWithResponse(ctx, run.JSON200.ID, gen.ReplayRequest{})
+	require.NoError(t, err)
+	require.Equal(t, http.StatusForbidden, refused.StatusCode())
+	require.Contains(t, string(refused.Body), "passthrough")
+	none, err := c.ReplayRunWithResponse(ctx, "none", gen.ReplayRequest{})
+	require.NoError(t, err)
+	require.Equal(t, http.StatusNotFound, none.StatusCode())
+}
