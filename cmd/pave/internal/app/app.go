@@ -56,6 +56,9 @@ type App struct {
 	gate      *governance.Service
 	redact    *ingest.KeyRedactor
 	record    *ingest.Recorder
+	receiver  *otlp.Handler
+	received  *prometheus.CounterVec
+	letters   prometheus.Collector
 	runs      *runs.Service
 	loop      *loop.Loop
 	assembler *assembly.Assembler
@@ -154,11 +157,15 @@ func (a *App) openRecorder(context.Context) error {
 	if err != nil {
 		return err
 	}
-	a.redact = ingest.NewKeyRedactor(key)
+	own, err := IngestConfig(a.opts.DataDir)
+	if err != nil {
+		return err
+	}
+	a.redact = ingest.NewRedactor(key, own.Secrets)
 	a.assembler = assembly.New(a.events, assembly.Options{})
-	a.record = ingest.NewRecorder(a.events, ingest.RecorderOptions{Redactor: a.redact, Admit: a.disk.admit, Committed: a.assembler.Committed})
+	a.record = ingest.NewRecorder(a.events, ingest.RecorderOptions{Redactor: a.redact, Policy: own.Policy, Admit: a.disk.admit, Committed: a.assembler.Committed})
 	a.defers(a.record.Close)
-	return nil
+	return a.openReceiver(own, key)
 }
 
 func (a *App) openGovernance(ctx context.Context) error {
@@ -203,26 +210,17 @@ func (a *App) openLoop(context.Context) error {
 }
 
 func (a *App) openAPI(context.Context) (err error) {
-	received := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "pave_otlp_records_total", Help: "Spans and log records received, by signal and what became of them."}, []string{"signal", "outcome"})
-	receiver := otlp.New(a.record, otlp.Options{Log: a.log,
-		Tenant: func(r *http.Request) string { return api.ActorOf(r).Tenant },
-		Observe: func(signal string, s otlp.Stats) {
-			received.WithLabelValues(signal, "received").Add(float64(s.Total))
-			received.WithLabelValues(signal, "filtered").Add(float64(s.Filtered))
-			received.WithLabelValues(signal, "rejected").Add(float64(s.Rejected))
-		}})
 	a.api, err = api.New(api.Deps{
 		Recorder: a.record, Proposals: a.gate, Flows: a.gate, Tools: a.gate, Runs: a.runs, Mining: a.loop, Passes: a.gate,
 		Keys: a.gate, Admin: a.gate, Reports: a.gate,
 		Sessions: &sessions{events: a.events, assembler: a.assembler, loader: assembly.Loader{Store: a.events}},
 		Status:   &status{gate: a.gate, events: a.events, disk: a.disk},
-		OTLP:     api.OTLP{Traces: receiver.Traces(), Logs: receiver.Logs(), Metrics: receiver.Metrics()},
+		OTLP:     api.OTLP{Traces: a.receiver.Traces(), Logs: a.receiver.Logs(), Metrics: a.receiver.Metrics()},
 	}, api.Options{NoAuth: a.opts.NoAuth, LocalPrincipal: a.opts.LocalPrincipal, Logger: a.log, Version: a.opts.Version, Revision: a.opts.Revision})
 	if err != nil {
 		return err
 	}
-	return a.api.Registry().Register(received)
+	return errors.Join(a.api.Registry().Register(a.received), a.api.Registry().Register(a.letters))
 }
 
 // AdminKey reads the admin key of a data directory, which its owner may.
