@@ -34,7 +34,6 @@ type claudeLine struct {
 type claudeRun struct {
 	*dialogue
 	message string // id of the current answer: each of its blocks has a line of its own
-	model   int    // place of its model call
 }
 
 // claudeLog reads the lines of one file.

@@ -386,6 +386,24 @@ func TestTauBenchForms(t *testing.T) {
 }
 
 func FuzzImporter(f *testing.F) {
+	for format, seed := range map[Format]string{
+		Chat:       `{"messages":[{"role":"assistant","content":[{"type":"tool_use","id":"t","name":"a","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":[{"type":"text","text":"x"}]}]}]}`,
+		Responses:  `{"output":[{"type":"mcp_call","id":"m","name":"a","arguments":"{}","output":"x"},{"type":"function_call","call_id":"c","name":"b"}],"previous_response_id":"r"}`,
+		ClaudeCode: `{"type":"assistant","uuid":"u","sessionId":"s","isSidechain":true,"message":{"id":"m","content":[{"type":"tool_use","id":"t","name":"a","input":{}}]}}`,
+		Codex:      `{"type":"response_item","timestamp":"2026-11-30T09:00:00Z","ordinal":1,"payload":{"type":"function_call","call_id":"c","name":"a","arguments":"{}"}}`,
+		GeminiCLI:  `{"id":"1","type":"gemini","toolCalls":[{"id":"c","name":"a","args":{},"status":"success","result":[{"functionResponse":{"response":{"output":"x"}}}]}]}`,
+		LangSmith:  `{"id":"1","run_type":"tool","name":"a","trace_id":"t","inputs":{"input":"{'a': 1}"},"dotted_order":"20261130T090000000000Zx"}`,
+		Langfuse:   `{"traces":[{"id":"t","sessionId":"s"}],"observations":[{"id":"o","traceId":"t","type":"TOOL","name":"a","input":"x"}]}`,
+		MCP:        `[{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a"}},{"jsonrpc":"2.0","id":1,"result":{"content":[]}}]`,
+		SWEAgent:   `{"trajectory":[{"action":"ls -l","observation":"x","execution_time":0.1}],"history":[]}`,
+		Tau2Bench:  `{"tasks":[],"simulations":[{"id":"s","messages":[{"role":"assistant","tool_calls":[{"id":"c","name":"a","arguments":{}}]},{"role":"tool","id":"c","content":"x","error":true}]}]}`,
+		ToolBench:  `{"answer_generation":{"train_messages":[[{"role":"assistant","function_call":{"name":"a","arguments":"{}"}}]]}}`,
+		ATIF:       `{"steps":[{"source":"agent","tool_calls":[{"tool_call_id":"c","function_name":"a"}],"observation":{"results":[{"source_call_id":"c","content":"x"}]}}]}`,
+		Steps:      "a\n\"[(AgentAction(tool='a', tool_input='x', log=''), 'y')]\"\n",
+		OTLP:       "\x00\x00\x00\x02\x0a\x00",
+	} {
+		f.Add(string(format), []byte(seed))
+	}
 	for _, seed := range []string{oneCall, `[{"task_id":1,"traj":[{"role":"user","content":"x"}]}]`, `{"resourceSpans":[]}`, "{\"tool\":\"a\"", `[{"task_id":1,"traj":[{"role":"assistant","tool_calls":[{}]}]`} {
 		for _, format := range append(Formats(), Auto) {
 			f.Add(string(format), []byte(seed))
