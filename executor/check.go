@@ -13,6 +13,8 @@ import (
 // checkStep reports what is wrong with one step and adds what it contributes to the context. The order of reports
 // is that of the base system's compile_flow.
 func (c *compiler) checkStep(sp *stepPlan) {
+	c.current = sp
+	defer func() { c.current = nil }()
 	if sp.callee == nil {
 		if sp.step.FlowName != "" {
 			return // reported with the composition
@@ -139,6 +141,9 @@ func (c *compiler) checkWholeContext(sp *stepPlan, tp *toolPlan, missingIssue, t
 	incomplete := false
 	for _, f := range fields(tp.in) {
 		if _, found := c.known.key(f.Name); found || !f.Required {
+			if !found {
+				c.unrelated(place{sp.at, tp.tool.Name, at}, f.Name)
+			}
 			continue
 		}
 		if !c.known.declared {
@@ -208,6 +213,8 @@ func (c *compiler) lookUp(at place, v flows.MappingValue, optional bool, field *
 	case state == sourceMissing:
 		if !optional || !c.known.declared {
 			c.missing(at.step, at.tool, v.Ref, rootKey(v), at.pointer, field, !optional)
+		} else {
+			c.unrelated(at, rootKey(v))
 		}
 		return nil, false
 	case state == sourceImpossible && !optional:
@@ -219,11 +226,18 @@ func (c *compiler) lookUp(at place, v flows.MappingValue, optional bool, field *
 	return s, true
 }
 
+// unrelated reports a key that a step may find although it does not depend on the step that writes it.
+func (c *compiler) unrelated(at place, key string) {
+	if c.current != nil && c.view.written(c.current, key) {
+		c.report(SeverityWarning, IssueUnprovenValue, at.step, at.tool, key, at.pointer, "'%s' is written by a step that this one does not depend on", key)
+	}
+}
+
 func (c *compiler) checkType(step int, tool, source, target, pointer string, from, to *schema.Schema, issue string) {
 	if ok, reason := fits(from, to); !ok {
 		c.report(SeverityError, issue, step, tool, target, pointer, "'%s' does not fit '%s': %s", source, target, reason)
-	} else if mayBeNull(from, to) {
-		c.report(SeverityWarning, IssueUnprovenValue, step, tool, source, pointer, "'%s' may be null, which '%s' does not take", source, target)
+	} else if reason := unproven(from, to, "", maxProofDepth); reason != "" {
+		c.report(SeverityWarning, IssueUnprovenValue, step, tool, source, pointer, "'%s' may not fit '%s' at run time: its value%s", source, target, reason)
 	}
 }
 

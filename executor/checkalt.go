@@ -95,6 +95,12 @@ func (c *compiler) checkAlternativeOutputs(sp *stepPlan, a alternative) {
 		}
 		if ok, reason := fits(field.Schema, f.Schema); !ok {
 			c.report(SeverityWarning, IssueFallbackOutputType, sp.at, a.name, f.Name, a.at, "'%s' of %s '%s' has another type: %s", f.Name, a.what, a.name, reason)
+			continue
+		}
+		if (f.Required || sp.callee.fills(f.Name)) && !field.Required && !a.tp.fills(f.Name) {
+			c.report(SeverityWarning, IssueUnprovenValue, sp.at, a.name, f.Name, a.at, "%s '%s' may not produce '%s'", a.what, a.name, f.Name)
+		} else if reason := unproven(field.Schema, f.Schema, "", maxProofDepth); reason != "" {
+			c.report(SeverityWarning, IssueUnprovenValue, sp.at, a.name, f.Name, a.at, "'%s' of %s '%s' may not stand for that of '%s': its value%s", f.Name, a.what, a.name, sp.name, reason)
 		}
 	}
 }

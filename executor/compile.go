@@ -170,7 +170,8 @@ type compiler struct {
 	fatal               bool
 	inputRaw, outputRaw flows.RawSchema
 	view                *view
-	known               *known // what the context holds before the step at hand
+	current             *stepPlan // the step that is checked, nil for the flow as a whole
+	known               *known    // what the context holds before the step at hand
 	inputs              []undeclared
 }
 

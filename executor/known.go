@@ -109,9 +109,38 @@ func isUnion(short string) bool {
 	return members > 1
 }
 
-// mayBeNull reports whether a source can be null where the target does not take null.
-func mayBeNull(from, to *schema.Schema) bool {
-	return from != nil && to != nil && from.Type() != "any" && takesNull(from) && !takesNull(to)
+// maxProofDepth bounds how deep parts of a value are compared.
+const maxProofDepth = 8
+
+// unproven says which part of a value may not be taken although its type fits: null where none is taken, or a property
+// that may be absent where it is required; "" when there is none. path leads to the part.
+func unproven(from, to *schema.Schema, path string, depth int) string {
+	if from == nil || to == nil || depth == 0 || from.Type() == "any" || to.Type() == "any" {
+		return ""
+	}
+	if takesNull(from) && !takesNull(to) {
+		return path + " may be null"
+	}
+	if items, _ := to.At(value.Pointer{"0"}); items != nil && to.DeclaresItems() {
+		own, _ := from.At(value.Pointer{"0"})
+		if reason := unproven(own, items, path+"/0", depth-1); reason != "" {
+			return reason
+		}
+	}
+	for _, want := range to.Fields() {
+		field := path + "/" + value.Escape(want.Name)
+		own, declared := from.Field(want.Name)
+		switch {
+		case !declared && !from.IsObject() || !declared && !want.Required:
+			continue
+		case !declared || want.Required && !own.Required:
+			return field + " may be absent"
+		}
+		if reason := unproven(own.Schema, want.Schema, field, depth-1); reason != "" {
+			return reason
+		}
+	}
+	return ""
 }
 
 func takesNull(s *schema.Schema) bool {

@@ -2,8 +2,12 @@ package executor_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"regexp"
 	"slices"
+	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -113,6 +117,7 @@ func drawObject(t *rapid.T, fields []field) map[string]any {
 type source struct {
 	value flows.MappingValue
 	kind  string
+	items *shape
 }
 
 // sources lists keys and pointers into a value under a context key.
@@ -121,7 +126,7 @@ func sources(path value.Pointer, s shape) []source {
 	if len(path) == 1 {
 		v = flows.Key(path[0])
 	}
-	out := []source{{v, s.kind}}
+	out := []source{{v, s.kind, s.items}}
 	for _, f := range s.fields {
 		out = append(out, sources(append(slices.Clone(path), f.name), f.shape)...)
 	}
@@ -139,7 +144,7 @@ func drawMapping(t *rapid.T, inputs []field, known []source) flows.Mapping {
 		}
 		fitting := slices.DeleteFunc(slices.Clone(known), func(s source) bool { return s.kind != f.shape.kind })
 		if len(fitting) == 0 || rapid.IntRange(0, 9).Draw(t, "any source") == 0 {
-			fitting = append(fitting, source{flows.Const(f.shape.draw(t)), f.shape.kind})
+			fitting = append(fitting, source{value: flows.Const(f.shape.draw(t)), kind: f.shape.kind})
 			fitting = append(fitting, known...)
 		}
 		v := rapid.SampledFrom(fitting).Draw(t, "source").value
@@ -152,61 +157,157 @@ func drawMapping(t *rapid.T, inputs []field, known []source) flows.Mapping {
 	return m
 }
 
-// TestCleanFlowsHaveNoMappingOrSchemaErrors: a flow that compiles without errors and warnings never fails with a
-// mapping or schema error when its input and its tools' answers fit their schemas.
+// asExpression writes a key or pointer as an expression.
+func asExpression(v flows.MappingValue) flows.MappingValue {
+	path := value.Pointer{v.Ref}
+	if v.Kind == flows.MapPointer {
+		path, _ = value.ParsePointer(v.Ref)
+	}
+	text := path[0]
+	for _, token := range path[1:] {
+		if _, isIndex := value.Index(token); isIndex {
+			text += "[" + token + "]"
+		} else {
+			text += fmt.Sprintf("[%q]", token)
+		}
+	}
+	return flows.MappingValue{Kind: flows.MapExpr, Ref: text}
+}
+
+// cleanWorld draws a flow and tools that answer as their schemas say.
+type cleanWorld struct {
+	*bench
+	rt    *rapid.T
+	flow  *flows.Flow
+	known []source
+}
+
+func (w *cleanWorld) add(path value.Pointer, s shape) {
+	for _, src := range sources(path, s) {
+		if identifier.MatchString(path[0]) && rapid.IntRange(0, 5).Draw(w.rt, "expression") == 0 {
+			src.value = asExpression(src.value)
+		}
+		w.known = append(w.known, src)
+	}
+}
+
+var identifier = regexp.MustCompile(`^[a-z0-9]+$`)
+
+// conformingTool registers a tool that gives an answer that fits its schema, another for each call.
+func (w *cleanWorld) conformingTool(name string, in []field, out shape) {
+	answers := []map[string]any{drawObject(w.rt, out.fields), drawObject(w.rt, out.fields)}
+	var n atomic.Int64
+	fail := rapid.IntRange(0, 4).Draw(w.rt, "tool fails") == 0
+	w.tool(name, string(value.Encode(shape{kind: "object", fields: in}.schema())), string(value.Encode(out.schema())), func(context.Context, map[string]any) (any, error) {
+		if fail && !strings.HasPrefix(name, "spare") {
+			return nil, errors.New("the tool fails")
+		}
+		return answers[n.Add(1)%2], nil
+	})
+}
+
+func (w *cleanWorld) step(i int) {
+	rt := w.rt
+	in, out := drawFields(rt, 1, 2), shape{kind: "object", fields: drawFields(rt, 2, 3)}
+	name, key := fmt.Sprintf("tool%d", i), fmt.Sprintf("out%d", i)
+	w.conformingTool(name, in, out)
+	step := flows.Step{ToolName: name}
+	if w.flow.Type == flows.TypeDAGFlow {
+		step.StepID = name
+		for d := range i {
+			if rapid.IntRange(0, 3).Draw(rt, "waits") > 0 {
+				step.DependsOn = append(step.DependsOn, fmt.Sprintf("tool%d", d))
+			}
+		}
+	}
+	switch rapid.IntRange(0, 4).Draw(rt, "on_error") {
+	case 0:
+		step.OnError = "skip"
+	case 1:
+		spareIn, spareOut := in, out
+		if rapid.IntRange(0, 3).Draw(rt, "other spare") == 0 {
+			spareIn, spareOut = drawFields(rt, 1, 2), shape{kind: "object", fields: drawFields(rt, 2, 3)}
+		}
+		step.OnError = "fallback:spare" + name
+		w.conformingTool("spare"+name, spareIn, spareOut)
+	}
+	result := out
+	inner := w.known
+	lists := slices.DeleteFunc(slices.Clone(w.known), func(s source) bool { return s.kind != "array" })
+	each := len(lists) > 0 && rapid.IntRange(0, 2).Draw(rt, "for_each") == 0
+	if each {
+		list := rapid.SampledFrom(lists).Draw(rt, "list")
+		step.ForEach, step.As = &list.value, "element"
+		inner = append(slices.Clone(inner), sources(value.Pointer{"element"}, *list.items)...)
+		result = shape{kind: "array", items: &out}
+	}
+	step.InputMapping = drawMapping(rt, in, inner)
+	if rapid.IntRange(0, 5).Draw(rt, "whole context") == 0 {
+		step.InputMapping = nil
+	}
+	switch rapid.IntRange(0, 3).Draw(rt, "merge") {
+	case 0: // every output under its own key
+		for _, f := range out.fields {
+			w.add(value.Pointer{f.name}, listOf(f.shape, each))
+		}
+	case 1: // renamed
+		step.OutputMapping = []flows.OutputEntry{}
+		for _, f := range out.fields {
+			step.OutputMapping = append(step.OutputMapping, flows.OutputEntry{ContextKey: key + f.name, OutputKey: f.name})
+			w.add(value.Pointer{key + f.name}, listOf(f.shape, each))
+		}
+	default:
+		step.OutputAs = key
+		w.add(value.Pointer{key}, result)
+	}
+	w.flow.Steps = append(w.flow.Steps, step)
+}
+
+func listOf(s shape, each bool) shape {
+	if each {
+		return shape{kind: "array", items: &s}
+	}
+	return s
+}
+
+// TestCleanFlowsHaveNoMappingOrSchemaErrors: a flow, linear or a DAG, with for_each, expressions and fallbacks, that
+// compiles without errors and warnings never fails with a mapping or schema error when its input and its tools' answers
+// fit their schemas.
 func TestCleanFlowsHaveNoMappingOrSchemaErrors(t *testing.T) {
-	clean, checked := 0, 0
+	clean, checked := map[string]int{}, 0
 	rapid.Check(t, func(rt *rapid.T) {
-		b := newBench(t)
 		input := drawFields(rt, 2, 4)
-		flow := &flows.Flow{Type: flows.TypeFlow, Name: "f", Version: "1.0.0", OnContextCollision: flows.CollisionError,
-			InputSchema: value.Encode(shape{kind: "object", fields: input}.schema())}
-		var known []source
+		w := &cleanWorld{bench: newBench(t), rt: rt, flow: &flows.Flow{Type: rapid.SampledFrom([]string{flows.TypeFlow, flows.TypeDAGFlow}).Draw(rt, "type"), Name: "f",
+			Version: "1.0.0", OnContextCollision: flows.CollisionError, InputSchema: value.Encode(shape{kind: "object", fields: input}.schema())}}
 		for _, f := range input {
-			known = append(known, sources(value.Pointer{f.name}, f.shape)...)
+			w.add(value.Pointer{f.name}, f.shape)
 		}
 		for i := range rapid.IntRange(1, 3).Draw(rt, "steps") {
-			in, out := drawFields(rt, 1, 2), shape{kind: "object", fields: drawFields(rt, 2, 3)}
-			name, key := fmt.Sprintf("tool%d", i), fmt.Sprintf("out%d", i)
-			answer := drawObject(rt, out.fields)
-			b.tool(name, string(value.Encode(shape{kind: "object", fields: in}.schema())), string(value.Encode(out.schema())), returns(answer))
-			step := flows.Step{ToolName: name, InputMapping: drawMapping(rt, in, known)}
-			if rapid.IntRange(0, 5).Draw(rt, "whole context") == 0 {
-				step.InputMapping = nil
-			}
-			switch rapid.IntRange(0, 3).Draw(rt, "merge") {
-			case 0: // every output under its own key
-				for _, f := range out.fields {
-					known = append(known, sources(value.Pointer{f.name}, f.shape)...)
-				}
-			case 1: // renamed
-				step.OutputMapping = []flows.OutputEntry{}
-				for _, f := range out.fields {
-					step.OutputMapping = append(step.OutputMapping, flows.OutputEntry{ContextKey: key + f.name, OutputKey: f.name})
-					known = append(known, sources(value.Pointer{key + f.name}, f.shape)...)
-				}
-			default:
-				step.OutputAs = key
-				known = append(known, sources(value.Pointer{key}, out)...)
-			}
-			flow.Steps = append(flow.Steps, step)
+			w.step(i)
 		}
-		if rapid.Bool().Draw(rt, "returns") && len(known) > 0 {
-			flow.Returns = flows.Mapping{{Target: "r", Value: rapid.SampledFrom(known).Draw(rt, "returned").value}}
+		if rapid.Bool().Draw(rt, "returns") && len(w.known) > 0 {
+			w.flow.Returns = flows.Mapping{{Target: "r", Value: rapid.SampledFrom(w.known).Draw(rt, "returned").value}}
 		}
 		checked++
-		plan, found := executor.Compile(flow, b.tools, executor.CompileOptions{})
-		require.NotNil(rt, plan)
+		plan, found := executor.Compile(w.flow, w.tools, executor.CompileOptions{})
 		if len(found) > 0 {
 			return
 		}
-		clean++
-		r := executor.New(b.opts).Run(context.Background(), plan, executor.RunInput{Input: drawObject(rt, input)})
-		if !r.Success {
-			last := r.ExecutionLog[len(r.ExecutionLog)-1]
-			rt.Fatalf("a clean flow failed: %s\nflow %+v\ninput %s", code(last), flow.Steps, value.Encode(r.InitialInput))
+		require.NotNil(rt, plan)
+		r := executor.New(w.opts).Run(context.Background(), plan, executor.RunInput{Input: drawObject(rt, input)})
+		clean[r.Status]++
+		for _, s := range w.flow.Steps {
+			if s.ForEach != nil {
+				clean["for_each"]++
+			}
+		}
+		if last := r.ExecutionLog[len(r.ExecutionLog)-1]; slices.Contains([]string{"CW-E004", "CW-E005", "CW-E041"}, cw(last)) {
+			for name, tool := range w.tools {
+				rt.Logf("%s %s -> %s", name, tool.InputSchema, tool.OutputSchema)
+			}
+			rt.Fatalf("a clean flow failed: %s\nflow %+v\ninput %s", code(last), w.flow.Steps, value.Encode(r.InitialInput))
 		}
 	})
-	t.Logf("%d of %d flows compiled clean", clean, checked)
-	require.Positive(t, clean)
+	t.Logf("of %d flows compiled clean: %v", checked, clean)
+	require.Positive(t, clean[executor.StatusSucceeded])
 }

@@ -170,17 +170,56 @@ func Compile(source string, variables []Variable) (*Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	if p.result, err = u.schemaOf(checked.OutputType()); err != nil {
+	native := checked.NativeRep()
+	path := p.pathType(native.Expr())
+	if path != nil {
+		p.result = path.schema
+	} else if p.result, err = u.schemaOf(checked.OutputType()); err != nil {
 		return nil, &Error{Source: source, Reason: err.Error()}
 	}
-	native := checked.NativeRep()
 	p.names = freeNames(native.Expr())
 	p.mayFail = (&failures{native, u, certain, true}).of(native.Expr())
 	p.mayFailOptional = (&failures{native, u, certain, false}).of(native.Expr())
+	if path == nil && p.result == nil {
+		for _, reason := range []*string{&p.mayFail, &p.mayFailOptional} {
+			if *reason == "" {
+				*reason = "the type of its value is not known"
+			}
+		}
+	}
 	if p.program, err = e.Program(checked, cel.CostLimit(MaxCost), cel.EvalOptions(cel.OptOptimize)); err != nil {
 		return nil, &Error{Source: source, Reason: err.Error()}
 	}
 	return p, nil
+}
+
+// pathType is the type of what an expression that only reads leads to, nil for other expressions. Unlike CEL's own
+// types it knows of values that may be null.
+func (p *Program) pathType(e ast.Expr) *typ {
+	step := func(of *typ, field string) *typ {
+		switch {
+		case of == nil:
+			return nil
+		case of.fields[field] != nil:
+			return of.fields[field]
+		case of.fields == nil && of.items != nil:
+			return of.items
+		}
+		return anyType
+	}
+	switch e.Kind() {
+	case ast.IdentKind:
+		return p.types[e.AsIdent()]
+	case ast.SelectKind:
+		if s := e.AsSelect(); !s.IsTestOnly() {
+			return step(p.pathType(s.Operand()), s.FieldName())
+		}
+	case ast.CallKind:
+		if c := e.AsCall(); c.FunctionName() == operators.Index {
+			return step(p.pathType(c.Args()[0]), "")
+		}
+	}
+	return nil
 }
 
 // check type-checks the expression. Macros go over maps in the order of their keys. x["name"] is x.name, so that it works on records; where that does not help, an

@@ -70,3 +70,6 @@ func (s *Schema) Admits(key string) bool {
 	next, _ := s.root.deref().child(key)
 	return next != nil
 }
+
+// DeclaresItems reports whether the schema says what the elements of a list are.
+func (s *Schema) DeclaresItems() bool { return s.root.deref().items != nil }

@@ -1,0 +1,209 @@
+package executor_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"pave/executor"
+	"pave/flows"
+)
+
+// pureTools are tools whose answer depends on their input only; some refuse some inputs.
+func (b *bench) pureTools() {
+	const x = `{"type":"object","properties":{"x":{"type":"integer"}},"required":["x"]}`
+	number := func(in map[string]any) int64 { return in["x"].(int64) }
+	b.register("inc", x, `{"type":"object","properties":{"y":{"type":"integer"},"h":{"type":"number"}},"required":["y"]}`, func(_ context.Context, in map[string]any) (any, error) {
+		return map[string]any{"y": number(in) + 1, "h": float64(number(in)) / 2}, nil
+	}, false)
+	b.tool("even", x, `{"type":"object","properties":{"y":{"type":"integer"}},"required":["y"]}`, func(_ context.Context, in map[string]any) (any, error) {
+		if number(in)%2 != 0 {
+			return nil, &executor.ToolError{Class: executor.ClassIO, Message: fmt.Sprintf("%d is odd", number(in))}
+		}
+		return map[string]any{"y": number(in)}, nil
+	})
+	b.register("list", x, `{"type":"object","properties":{"l":{"type":"array","items":{"type":"integer"}}},"required":["l"]}`, func(_ context.Context, in map[string]any) (any, error) {
+		out := []any{}
+		for i := range max(0, number(in)) % 4 {
+			out = append(out, i)
+		}
+		return map[string]any{"l": out}, nil
+	}, false)
+	b.tool("never", x, "", fails(errors.New("never works")))
+}
+
+// drawFlow makes a flow of pure tools, linear or with random dependencies; parts of it may fail at run time.
+func drawFlow(t *rapid.T, dag bool) *flows.Flow {
+	pick := func(label string, from ...string) string { return rapid.SampledFrom(from).Draw(t, label) }
+	f := &flows.Flow{FormatVersion: flows.FormatVersion11, Type: flows.TypeFlow, Name: "f", Version: "1.0.0",
+		OnContextCollision: flows.CollisionPolicy(pick("policy", "overwrite", "warn", "error")), OnFailure: flows.OnFailure(pick("on_failure", "fail", "hand_back"))}
+	if dag {
+		f.Type = flows.TypeDAGFlow
+	}
+	n := rapid.IntRange(1, 7).Draw(t, "steps")
+	for i := range n {
+		s := flows.Step{ToolName: pick("tool", "inc", "inc", "even", "list", "never"), OnError: pick("on_error", "", "skip", "skip", "fallback:inc")}
+		s.InputMapping = flows.Mapping{{Target: "x", Value: drawSource(t, i)}}
+		if rapid.IntRange(0, 3).Draw(t, "merge") > 0 {
+			s.OutputAs = fmt.Sprint("s", i)
+		}
+		if rapid.IntRange(0, 4).Draw(t, "each") == 0 {
+			list := flows.MappingValue{Kind: flows.MapExpr, Ref: "[n, n + 1, n + 2]"}
+			s.ForEach, s.As, s.MaxConcurrency = &list, "e", rapid.IntRange(0, 3).Draw(t, "at a time")
+			s.InputMapping[0].Value = flows.Key("e")
+		}
+		if rapid.IntRange(0, 9).Draw(t, "guard") == 0 {
+			s.Guard = "n > 2"
+		}
+		if rapid.IntRange(0, 4).Draw(t, "retry") == 0 {
+			s.Retry = &flows.RetryPolicy{MaxRetries: 1, RetryableErrors: []string{"io"}}
+		}
+		if dag {
+			s.StepID = fmt.Sprint("s", i)
+			for d := range i {
+				if rapid.IntRange(0, 2).Draw(t, "edge") == 0 {
+					s.DependsOn = append(s.DependsOn, fmt.Sprint("s", d))
+				}
+			}
+		}
+		f.Steps = append(f.Steps, s)
+	}
+	if dag {
+		drawBranches(t, f)
+	}
+	return f
+}
+
+func drawSource(t *rapid.T, step int) flows.MappingValue {
+	sources := []flows.MappingValue{flows.Key("n"), flows.Const(int64(4)), {Kind: flows.MapExpr, Ref: "n * 2"}}
+	for i := range step {
+		sources = append(sources, flows.Pointer(fmt.Sprintf("/s%d/y", i)))
+	}
+	return rapid.SampledFrom(sources).Draw(t, "source")
+}
+
+func drawBranches(t *rapid.T, f *flows.Flow) {
+	for i := range f.Steps {
+		var targets []string
+		for _, s := range f.Steps {
+			for _, d := range s.DependsOn {
+				if d == f.Steps[i].StepID {
+					targets = append(targets, s.StepID)
+				}
+			}
+		}
+		if len(targets) > 0 && rapid.IntRange(0, 2).Draw(t, "branches") == 0 {
+			f.Steps[i].Branches = []flows.Branch{{TargetStepID: rapid.SampledFrom(targets).Draw(t, "target"), Predicate: "n > 3"}}
+			if rapid.Bool().Draw(t, "default") {
+				f.Steps[i].DefaultNext = rapid.SampledFrom(targets).Draw(t, "default target")
+			}
+		}
+	}
+}
+
+// trace runs a plan and writes what can be observed of it without times and ids: result and events.
+func trace(t testing.TB, opts executor.Options, plan *executor.Plan, input map[string]any) (string, *executor.RunResult) {
+	var events []string
+	r := executor.New(opts).Run(context.Background(), plan, executor.RunInput{Input: input, RunID: "R", OnEvent: func(e executor.Event) {
+		events = append(events, fmt.Sprintf("%s %s %d %v", e.FlowName, e.Kind, e.StepIndex, e.Inputs))
+	}})
+	return masked(t, r) + strings.Join(events, "\n"), r
+}
+
+func compiled(t require.TestingT, b *bench, f *flows.Flow) *executor.Plan {
+	plan, found := executor.Compile(f, b.tools, executor.CompileOptions{})
+	require.NotNil(t, plan, "%v", found)
+	return plan
+}
+
+// stepID is a step id in the JSON of a record, with the comma before or after it.
+var stepID = regexp.MustCompile(`,"step_id":"\d+"|"step_id":"\d+",`)
+
+// TestLinearAndDAGAreOneEngine: a linear flow, and the DAG in which every step waits for the one before it, give the
+// same records, events and output.
+func TestLinearAndDAGAreOneEngine(t *testing.T) {
+	b := newBench(t)
+	b.pureTools()
+	rapid.Check(t, func(rt *rapid.T) {
+		linear := drawFlow(rt, false)
+		chain := *linear
+		chain.Type, chain.Steps = flows.TypeDAGFlow, append([]flows.Step(nil), linear.Steps...)
+		for i := range chain.Steps {
+			chain.Steps[i].StepID = fmt.Sprint(i)
+			if i > 0 {
+				chain.Steps[i].DependsOn = []string{fmt.Sprint(i - 1)}
+			}
+		}
+		input := map[string]any{"n": rapid.Int64Range(0, 6).Draw(rt, "n")}
+		want, _ := trace(t, b.opts, compiled(rt, b, linear), input)
+		got, _ := trace(t, b.opts, compiled(rt, b, &chain), input)
+		require.Equal(rt, want, stepID.ReplaceAllString(got, ""))
+	})
+}
+
+// TestRunsCanBeRepeated: a run stopped after any level and resumed, from the JSON of its checkpoint, is the run that
+// was not stopped; and a replay of any run finds no difference.
+func TestRunsCanBeRepeated(t *testing.T) {
+	ended := map[string]int{}
+	b := newBench(t)
+	b.pureTools()
+	rapid.Check(t, func(rt *rapid.T) {
+		plan := compiled(rt, b, drawFlow(rt, rapid.Bool().Draw(rt, "dag")))
+		input := map[string]any{"n": rapid.Int64Range(0, 6).Draw(rt, "n")}
+		kept := newKeeper()
+		opts := b.opts
+		opts.Checkpoints = kept
+		engine := executor.New(opts)
+		_, whole := trace(t, opts, plan, input)
+		ended[whole.Status]++
+		for _, raw := range kept.every {
+			var c executor.Checkpoint
+			require.NoError(rt, json.Unmarshal(raw, &c))
+			r, err := engine.Resume(context.Background(), plan, &c, executor.RunInput{})
+			require.NoError(rt, err)
+			require.Equal(rt, masked(t, whole), masked(t, r), "after level %d", c.CompletedLevels)
+		}
+		data, err := executor.EncodeResult(whole)
+		require.NoError(rt, err)
+		recorded, err := executor.DecodeResult(data)
+		require.NoError(rt, err)
+		report, err := engine.Replay(context.Background(), plan, recorded, executor.ReplayOptions{})
+		require.NoError(rt, err)
+		require.Empty(rt, report.Diffs)
+	})
+	t.Logf("%v", ended)
+	for _, status := range []string{executor.StatusSucceeded, executor.StatusFailed, executor.StatusHandedBack} {
+		assert.Positive(t, ended[status], status)
+	}
+}
+
+// TestTracesAreByteEqual: 100 runs give one trace, however many processors there are.
+func TestTracesAreByteEqual(t *testing.T) {
+	b := newBench(t)
+	b.pureTools()
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
+	rapid.Check(t, func(rt *rapid.T) {
+		if !rapid.Bool().Draw(rt, "some") {
+			return // a hundred runs each: fewer flows
+		}
+		plan := compiled(rt, b, drawFlow(rt, true))
+		input := map[string]any{"n": rapid.Int64Range(0, 6).Draw(rt, "n")}
+		want, _ := trace(t, b.opts, plan, input)
+		for _, processors := range []int{1, 2, 8} {
+			runtime.GOMAXPROCS(processors)
+			for range 34 {
+				got, _ := trace(t, b.opts, plan, input)
+				require.Equal(rt, want, got)
+			}
+		}
+	})
+}
