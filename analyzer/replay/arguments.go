@@ -45,10 +45,12 @@ func (w *walk) group(k int) int {
 	return n
 }
 
-// listInput handles a list that the caller gives: the recorded arguments that take the element are the list.
+// listInput handles a list that the caller gives: the recorded arguments that take the element are the list. A loop
+// that ends the flow takes the calls whose elements the caller could give; what comes after them is not its own.
 func (w *walk) listInput(k, there int) int {
 	s := &w.flow.steps[k]
 	var list []any
+	known := 0
 	for i := range there {
 		var element any
 		for _, e := range s.mapping {
@@ -57,8 +59,15 @@ func (w *walk) listInput(k, there int) int {
 			}
 		}
 		list = append(list, element)
+		if known == i && w.givenAtStart(element) {
+			known++
+		}
 	}
-	w.bind(k, w.inputName(s.forEach), list, true)
+	if len(s.users) == 0 && known > 0 {
+		there = known
+	}
+	w.inputs[w.inputName(s.forEach)] = list[:there]
+	w.late[w.inputName(s.forEach)] = k // also in the first step: the caller gives all elements at once
 	for i := range there {
 		w.compare(k, &w.calls[w.pos+i], list[i])
 	}

@@ -194,11 +194,11 @@ input_schema: {type: object, properties: {ids: {type: array}, user: {type: strin
 steps:
   - {tool_name: get_order, for_each: ids, as: one, input_mapping: {order_id: one, user_id: user}, output_as: all}
 `)
-		s := session(t, 2, said("orders of u1"), order(0, "u1", "o1"), order(1, "u1", "o2"))
+		s := session(t, 2, said("order o2 of u1"), order(0, "u1", "o1"), order(1, "u1", "o2"), order(2, "u1", "o3"))
 		m := given.at(s, s.stretches[0], 0)
 		require.NotNil(t, m)
 		assert.True(t, m.Fits())
-		assert.Equal(t, map[string]any{"ids": []any{"o1", "o2"}, "user": "u1"}, m.Inputs)
+		assert.Equal(t, map[string]any{"ids": []any{"o1", "o2"}, "user": "u1"}, m.Inputs, "o3 turned up later")
 	})
 }
 

@@ -166,7 +166,7 @@ func (sc *Scorer) stretch(s *Session, stretch []call, out *Outcome) (strict, fre
 // Window is a flow laid over calls of a session that fit its tools.
 type Window struct {
 	Flow  int   // index of the flow
-	Calls []int // positions among the recorded calls of the session
+	Calls []int // positions among the recorded calls of the session; of repeats the one whose result counts
 	*Match
 }
 
@@ -182,7 +182,7 @@ func (sc *Scorer) Windows(s *Session) []Window {
 				}
 				w := Window{Flow: i, Match: m}
 				for _, c := range stretch[from : from+m.Calls] {
-					w.Calls = append(w.Calls, c.at)
+					w.Calls = append(w.Calls, c.answer)
 				}
 				out = append(out, w)
 			}

@@ -30,6 +30,7 @@ type call struct {
 	failed bool
 	wave   int // assistant turns of the session, counted: equal = issued by one turn
 	at     int // position among all recorded calls of the session
+	answer int // position of the call whose result this is: a repeat may have had the better one
 }
 
 // NewSession normalises an assembled session. Within a stretch, exact repeats become one call at the turn of the
@@ -93,11 +94,11 @@ func (f *folder) add(c *ingest.Call) {
 	for len(f.held) <= f.wave {
 		f.held = append(f.held, 0)
 	}
-	kept := call{tool: c.Tool, failed: c.Flags&ingest.FlagError != 0, wave: f.wave, at: f.at, result: decode(c.Result)}
+	kept := call{tool: c.Tool, failed: c.Flags&ingest.FlagError != 0, wave: f.wave, at: f.at, answer: f.at, result: decode(c.Result)}
 	kept.args, _ = decode(c.Args).(map[string]any)
 	if n := len(f.current); n > 0 && c.Flags&ingest.FlagRepeat != 0 && f.current[n-1].tool == c.Tool {
 		if before := &f.current[n-1]; !kept.failed || before.failed {
-			before.result, before.failed = kept.result, kept.failed
+			before.result, before.failed, before.answer = kept.result, kept.failed, f.at
 		}
 		return
 	}

@@ -272,7 +272,7 @@ type place struct{ instance, step int }
 
 func (l *Log) fill(r *rand.Rand, id string, plan []plannedCall) ingest.Session {
 	run := ingest.AgentRun{Agent: generatorAgent}
-	w := writer{r: r, done: map[place]*result{}, queries: map[int]string{}}
+	w := writer{r: r, done: map[place]*result{}, queries: map[int]string{}, inputs: map[use]string{}, absent: map[use]bool{}}
 	for i, c := range plan {
 		call := ingest.Call{Seq: i, Turn: int32(i), Flags: flags(i, c), Source: "generator", Origin: ingest.OriginAgent,
 			ToolCall: ingest.ToolCall{Tool: l.names[c.tool], Status: ingest.StatusOK}}
@@ -289,11 +289,19 @@ func (l *Log) fill(r *rand.Rand, id string, plan []plannedCall) ingest.Session {
 	return ingest.Session{Tenant: ingest.DefaultTenant, ID: id, Runs: []ingest.AgentRun{run}}
 }
 
+// use is an argument of one step of one instance.
+type use struct {
+	place
+	arg string
+}
+
 // writer makes the values of one session.
 type writer struct {
 	r       *rand.Rand
 	done    map[place]*result
 	queries map[int]string // by instance: what the first step was asked for
+	inputs  map[use]string // one value for all calls of a loop
+	absent  map[use]bool   // so is whether an optional argument is there
 	asked   strings.Builder
 }
 
@@ -324,7 +332,7 @@ func (w *writer) args(l *Log, c plannedCall) json.RawMessage {
 	}
 	args := json.RawMessage("{}")
 	for _, a := range l.Flows[c.flow].Args[c.step] {
-		if a.Optional && w.r.IntN(100) < absentPercent {
+		if a.Optional && w.leftOut(a, c) {
 			continue
 		}
 		v := w.draw(a, c)
@@ -340,14 +348,26 @@ func (w *writer) args(l *Log, c plannedCall) json.RawMessage {
 	return args
 }
 
+func (w *writer) leftOut(a Arg, c plannedCall) bool {
+	at := use{place{c.instance, c.step}, a.Name}
+	if c.element == 0 {
+		w.absent[at] = w.r.IntN(100) < absentPercent
+	}
+	return w.absent[at]
+}
+
 func (w *writer) draw(a Arg, c plannedCall) string {
 	switch a.Kind {
 	case Const:
 		return a.Value
 	case Input:
-		v := fresh(w.r, "in")
-		w.asked.WriteString(" " + v)
-		return v
+		at := use{place{c.instance, c.step}, a.Name}
+		if c.element > 0 && w.inputs[at] != "" {
+			return w.inputs[at]
+		}
+		w.inputs[at] = fresh(w.r, "in")
+		w.asked.WriteString(" " + w.inputs[at])
+		return w.inputs[at]
 	}
 	producer := w.done[place{c.instance, a.Step}]
 	if producer == nil {

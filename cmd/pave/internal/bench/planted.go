@@ -18,6 +18,9 @@ import (
 type Planted struct {
 	Noise []float64 // rates of each of drop, insert and repeat per planted step
 	Calls int       // per log
+
+	seeds []uint64 // numbers of the generator; nil is plantedSeeds
+	fresh int      // executions that decide whether a source is right; 0 is freshExecutions
 }
 
 // PlantedResult is `pave bench planted`: for each rate the mean over the generator's numbers.
@@ -50,11 +53,17 @@ var plantedSeeds = []uint64{1, 2, 3, 4, 5}
 
 // Run implements Runner.
 func (b Planted) Run(ctx context.Context, env Env) (any, error) {
-	res := PlantedResult{Head: env.head("planted"), Calls: b.Calls, Seeds: len(plantedSeeds)}
+	if b.seeds == nil {
+		b.seeds = plantedSeeds
+	}
+	if b.fresh == 0 {
+		b.fresh = freshExecutions
+	}
+	res := PlantedResult{Head: env.head("planted"), Calls: b.Calls, Seeds: len(b.seeds)}
 	logs := 0
 	for _, rate := range b.Noise {
-		var sum plantedCounts
-		for _, seed := range plantedSeeds {
+		sum := plantedCounts{fresh: b.fresh}
+		for _, seed := range b.seeds {
 			env.note("noise %g, generator number %d", rate, seed)
 			log := planted.Generate(planted.Options{Calls: b.Calls, Seed: seed, Noise: rate, Rich: true})
 			var proposed []*flows.Flow
@@ -102,6 +111,7 @@ func proposePlanted(ctx context.Context, log *planted.Log) ([]*flows.Flow, error
 
 // plantedCounts adds up several logs.
 type plantedCounts struct {
+	fresh                    int
 	logs, planted            int
 	at50, at100, soft        int
 	derived, right           int
@@ -167,57 +177,77 @@ func (c *plantedCounts) compare(log *planted.Log, index int, f *flows.Flow) erro
 		return fmt.Errorf("flow %s: %w", f.Name, err)
 	}
 	sc := replay.NewScorer([]*replay.Flow{compiled})
-	for _, s := range log.Executions(index, freshExecutions) {
+	for _, s := range log.Executions(index, c.fresh) {
 		sc.Session(replay.NewSession(&s))
 	}
 	rates := sc.ByFlow[0].Arguments
 	truth := &log.Flows[index]
 	for k := 1; k < len(truth.Args); k++ {
 		for _, a := range truth.Args[k] {
-			c.argument(f.Steps[k].InputMapping, a, rates[replay.Argument{Step: k, Arg: a.Name}])
+			c.argument(f, k, a, rates[replay.Argument{Step: k, Arg: a.Name}])
 		}
 	}
 	return nil
 }
 
 // argument compares one planted argument with what the proposal does; rate is what its derivation is worth.
-func (c *plantedCounts) argument(mapping flows.Mapping, a planted.Arg, rate replay.Rate) {
-	derived := rate.Of > 0
-	right := derived && rate.Right == rate.Of
-	at := slices.IndexFunc(mapping, func(e flows.MappingEntry) bool { return e.Target == a.Name })
+func (c *plantedCounts) argument(f *flows.Flow, step int, a planted.Arg, rate replay.Rate) {
 	c.kinds[a.Kind]++
 	if a.Kind == planted.Input {
 		c.inputs++
 	} else {
 		c.sourcesFound++
 	}
-	switch {
-	case derived:
-		c.derived++
-		if isConst(&mapping[at].Value) {
-			c.constants++
-			if a.Kind == planted.Const {
-				c.constantsTrue++
-			}
-		}
-		if right && a.Kind != planted.Input {
-			c.right++
-			c.kindsRight[a.Kind]++
-		}
-	case at >= 0:
+	mapping := f.Steps[step].InputMapping
+	at := slices.IndexFunc(mapping, func(e flows.MappingEntry) bool { return e.Target == a.Name })
+	if at < 0 {
+		return
+	}
+	v := unwrapped(&mapping[at].Value)
+	if isFirstUse(f, step, v) {
 		c.inputGuessed++
 		if a.Kind == planted.Input {
 			c.inputRight++
 			c.kindsRight[a.Kind]++
 		}
+		return
+	}
+	c.derived++
+	if v.Kind == flows.MapConst || v.Kind == flows.MapLiteral {
+		c.constants++
+		if a.Kind == planted.Const {
+			c.constantsTrue++
+		}
+	}
+	if rate.Of > 0 && rate.Right == rate.Of && a.Kind != planted.Input {
+		c.right++
+		c.kindsRight[a.Kind]++
 	}
 }
 
-func isConst(v *flows.MappingValue) bool {
+func unwrapped(v *flows.MappingValue) *flows.MappingValue {
 	for v.Kind == flows.MapOptional {
 		v = v.Inner
 	}
-	return v.Kind == flows.MapConst || v.Kind == flows.MapLiteral
+	return v
+}
+
+// isFirstUse reports whether a mapping value is an input of the flow that no earlier step takes.
+func isFirstUse(f *flows.Flow, step int, v *flows.MappingValue) bool {
+	if v.Kind != flows.MapKey || v.Ref == f.Steps[step].As {
+		return false
+	}
+	for k := range f.Steps[:step] {
+		if f.Steps[k].OutputAs == v.Ref {
+			return false
+		}
+		for i := range f.Steps[k].InputMapping {
+			if e := unwrapped(&f.Steps[k].InputMapping[i].Value); e.Kind == flows.MapKey && e.Ref == v.Ref {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // jaccard compares steps as multisets.
