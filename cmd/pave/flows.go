@@ -11,20 +11,21 @@ import (
 )
 
 type flowsCmd struct {
-	List     flowsListCmd     `cmd:"" help:"List flows."`
-	Show     flowsShowCmd     `cmd:"" help:"Show a flow version."`
-	Viz      flowsVizCmd      `cmd:"" help:"Draw a flow: text, Mermaid, DOT or SVG."`
-	Compile  flowsCompileCmd  `cmd:"" help:"Check one flow against registered tools, or against files."`
-	Check    flowsCheckCmd    `cmd:"" help:"Check that every flow of a folder compiles against the tools of another."`
-	Test     flowsTestCmd     `cmd:"" help:"Run golden flow tests."`
-	Explain  flowsExplainCmd  `cmd:"" help:"Say what a flow will do, step by step, without running it."`
-	Attest   flowsAttestCmd   `cmd:"" help:"Run a flow repeatedly and see whether the runs agree."`
-	Diff     flowsDiffCmd     `cmd:"" help:"Compare two flows."`
-	Apply    flowsApplyCmd    `cmd:"" help:"Propose the flows of files for review."`
-	Export   flowsExportCmd   `cmd:"" help:"Print a flow as a tool definition for OpenAI, Anthropic or MCP."`
-	Profile  flowsProfileCmd  `cmd:"" help:"Show how long recorded runs and their steps took."`
-	Optimize flowsOptimizeCmd `cmd:"" help:"Suggest what could be better in a linear flow."`
-	Schema   flowsSchemaCmd   `cmd:"" help:"Print the JSON Schema of flow files."`
+	List         flowsListCmd         `cmd:"" help:"List flows."`
+	Show         flowsShowCmd         `cmd:"" help:"Show a flow version."`
+	Viz          flowsVizCmd          `cmd:"" help:"Draw a flow: text, Mermaid, DOT or SVG."`
+	Compile      flowsCompileCmd      `cmd:"" help:"Check one flow against registered tools, or against files."`
+	Check        flowsCheckCmd        `cmd:"" help:"Check that every flow of a folder compiles against the tools of another."`
+	Test         flowsTestCmd         `cmd:"" help:"Run golden flow tests."`
+	Explain      flowsExplainCmd      `cmd:"" help:"Say what a flow will do, step by step, without running it."`
+	Attest       flowsAttestCmd       `cmd:"" help:"Run a flow repeatedly and see whether the runs agree."`
+	Diff         flowsDiffCmd         `cmd:"" help:"Compare two flows."`
+	Apply        flowsApplyCmd        `cmd:"" help:"Propose the flows of files for review."`
+	Export       flowsExportCmd       `cmd:"" help:"Print a flow as a tool definition for OpenAI, Anthropic or MCP."`
+	Profile      flowsProfileCmd      `cmd:"" help:"Show how long recorded runs and their steps took."`
+	Optimize     flowsOptimizeCmd     `cmd:"" help:"Suggest what could be better in a linear flow."`
+	Capabilities flowsCapabilitiesCmd `cmd:"" help:"List active flows that have a capability id."`
+	Schema       flowsSchemaCmd       `cmd:"" help:"Print the JSON Schema of flow files."`
 }
 
 type flowsListCmd struct{ pageFlags }

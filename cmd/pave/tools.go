@@ -17,9 +17,10 @@ import (
 )
 
 type toolsCmd struct {
-	Apply toolsApplyCmd `cmd:"" help:"Create or update the tools of tool files."`
-	List  toolsListCmd  `cmd:"" help:"List tools."`
-	Show  toolsShowCmd  `cmd:"" help:"Show a tool as a tool file."`
+	Apply    toolsApplyCmd    `cmd:"" help:"Create or update the tools of tool files."`
+	List     toolsListCmd     `cmd:"" help:"List tools."`
+	Show     toolsShowCmd     `cmd:"" help:"Show a tool as a tool file."`
+	Builtins toolsBuiltinsCmd `cmd:"" help:"Print the tool file of the tools that come with pave."`
 }
 
 type toolsApplyCmd struct {
