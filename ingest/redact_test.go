@@ -87,3 +87,24 @@ func BenchmarkRedact(b *testing.B) {
 		})
 	}
 }
+
+// FuzzRedact: valid JSON stays valid, and hiding twice changes nothing.
+func FuzzRedact(f *testing.F) {
+	for _, seed := range []string{`{"password":"x","a":[1,"Bearer abcdef123456"]}`, `{"j":"{\"token\":\"t1\"}"}`, `[["Cookie","a=b"]]`, `{"name":"X-Api-Key","value":[1]}`, `"4111111111111111"`, `4111111111111111`} {
+		f.Add([]byte(seed))
+	}
+	r := NewRedactor([]byte("key"), secrets.Options{Emails: true})
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		if rawjson.Valid(raw, rawjson.Limits{}) != nil {
+			r.RedactText(string(raw))
+			return
+		}
+		once := r.Redact(raw)
+		if err := rawjson.Valid(once, rawjson.Limits{Tokens: 1 << 20}); err != nil {
+			t.Fatalf("%q became %q: %v", raw, once, err)
+		}
+		if twice := r.Redact(once); string(twice) != string(once) {
+			t.Fatalf("%q became %q, then %q", raw, once, twice)
+		}
+	})
+}

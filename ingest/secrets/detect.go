@@ -184,7 +184,7 @@ func value(text string, from, to int) (Span, bool) {
 	if scheme, rest, ok := strings.Cut(v, " "); ok && (strings.EqualFold(scheme, "bearer") || strings.EqualFold(scheme, "basic")) {
 		from, v = from+len(scheme)+1, rest
 	}
-	if len(v) < 3 || strings.HasPrefix(v, "redacted:") || strings.HasPrefix(v, "$") || strings.HasPrefix(v, "{{") || strings.Trim(v, "*x.•") == "" {
+	if len(v) < 3 || strings.HasPrefix(strings.TrimPrefix(v, "["), "redacted:") || strings.HasPrefix(v, "$") || strings.HasPrefix(v, "{{") || strings.Trim(v, "*x.•") == "" {
 		return Span{}, false
 	}
 	return Span{from, to, KindSecret}, true
