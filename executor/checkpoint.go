@@ -173,7 +173,7 @@ func (v *visit) restoreStep(s *StepCheckpoint) {
 		return
 	}
 	if !s.Done {
-		v.partial = s
+		v.special().partial = s
 		v.rec.RetryCount, v.rec.RetryErrors = s.Record.RetryCount, s.Record.RetryErrors
 		return
 	}
@@ -265,7 +265,7 @@ func (p *Plan) fits(c *Checkpoint) error {
 			}
 		}
 	}
-	if name := p.flow.Name + "@" + p.flow.Version; c.FlowName+"@"+c.FlowVersion != name {
+	if name := p.flow.Name + "@" + p.flow.Version; c.FlowName+"@"+c.FlowVersion != name || c.FlowDigests[name] == "" {
 		changed = append(changed, fmt.Sprintf("the run is one of '%s@%s', not '%s'", c.FlowName, c.FlowVersion, name))
 	}
 	if changed == nil {
@@ -274,10 +274,48 @@ func (p *Plan) fits(c *Checkpoint) error {
 	return &flows.Error{Code: flows.CodeConflict, Message: "the run cannot go on, since its checkpoint: " + strings.Join(changed, "; "), Err: flows.CWCheckpointDrift}
 }
 
+// holds reports whether what a checkpoint says of levels and steps is possible with the plan: a damaged one is not
+// resumed.
+func (p *Plan) holds(c *Checkpoint) bool {
+	if c == nil || c.CompletedLevels < 0 || c.CompletedLevels > len(p.levels) {
+		return false
+	}
+	steps := 0
+	if c.CompletedLevels > 0 {
+		steps = p.levels[c.CompletedLevels-1].to
+	}
+	if c.CompletedSteps != steps || len(c.ExecutionLog) != steps {
+		return false
+	}
+	for _, i := range c.RuledOut {
+		if i < 0 || i >= len(p.steps) {
+			return false
+		}
+	}
+	for i, s := range c.Level {
+		if i < 0 || i >= len(p.steps) || !p.steps[i].holds(s) {
+			return false
+		}
+	}
+	return true
+}
+
+func (sp *stepPlan) holds(s *StepCheckpoint) bool {
+	if s == nil || s.Record == nil || s.Record.RetryCount < 0 || s.Flow != nil && (sp.sub == nil || sp.sub.plan == nil || !sp.sub.plan.holds(s.Flow)) {
+		return false
+	}
+	for _, e := range s.Elements {
+		if !sp.holds(e) {
+			return false
+		}
+	}
+	return true
+}
+
 // restore sets a run up as its checkpoint says, in place of begin.
 func (r *run) restore(c *Checkpoint) bool {
 	params, _, err := snapshotObject(r.dynamic)
-	if err != nil || c.CompletedLevels > len(r.plan.levels) || c.CompletedSteps > len(r.plan.steps) || len(c.ExecutionLog) != c.CompletedSteps {
+	if err != nil || !r.plan.holds(c) {
 		return r.endWith(StatusFailed, -1, c.InitialInput, &failure{cw: flows.CWCheckpointDrift, message: errors.Join(err, errors.New("the checkpoint does not fit the flow")).Error()})
 	}
 	r.dynamic = params

@@ -81,14 +81,14 @@ func (v *visit) readyElements() *failure {
 	if most := v.r.e.limits.MaxElements; len(list) > most {
 		return failMapping(&flows.MappingError{Target: "for_each", Tool: sp.name, Step: sp.index, Reason: fmt.Sprintf("the list has %d elements, above the limit of %d", len(list), most)})
 	}
-	v.elements = make([]visit, len(list))
+	v.special().elements = make([]visit, len(list))
 	v.rec.Elements = make([]StepRecord, len(list))
 	inputs := make([]any, len(list))
 	for i := range list {
 		e := &v.elements[i]
 		values := maps.Clone(v.values)
 		values[each.as] = list[i]
-		*e = visit{r: v.r, sp: sp, name: v.name, rec: &v.rec.Elements[i], values: values, element: i + 1, tool: v.tool, buffered: true}
+		*e = visit{r: v.r, rare: &none, sp: sp, name: v.name, rec: &v.rec.Elements[i], values: values, element: i + 1, tool: v.tool, buffered: true}
 		*e.rec = StepRecord{StepIndex: sp.index, StepID: sp.step.StepID, ToolName: v.rec.ToolName, FlowName: v.rec.FlowName, RetryErrors: noErrors}
 		if f := e.resolve(); f != nil {
 			v.rec.Elements = v.rec.Elements[:0]
@@ -113,7 +113,9 @@ func (v *visit) executeElements() {
 			return e.f.letsOn()
 		}
 		e.ran = true
-		e.fallbackApproval, e.fallbackDenied = v.fallbackApproval, v.fallbackDenied
+		if v.fallbackApproval != nil || v.fallbackDenied != nil {
+			e.special().fallbackApproval, e.special().fallbackDenied = v.fallbackApproval, v.fallbackDenied
+		}
 		e.started = v.r.e.now()
 		e.executeOnce()
 		e.finished = v.r.e.now()

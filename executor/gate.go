@@ -94,8 +94,12 @@ func (v *visit) gates() *failure {
 		return f
 	}
 	if sp.fallback != nil {
-		if v.fallbackApproval, v.fallbackDenied = v.ask(sp.fallback, true); v.fallbackDenied != nil && v.fallbackDenied.pending {
-			return v.fallbackDenied
+		approval, denied := v.ask(sp.fallback, true)
+		if denied != nil && denied.pending {
+			return denied
+		}
+		if approval != nil || denied != nil {
+			v.special().fallbackApproval, v.special().fallbackDenied = approval, denied
 		}
 	}
 	for i := range max(1, len(v.elements)) {
@@ -154,7 +158,8 @@ func (v *visit) ask(tp *toolPlan, fallback bool) (*Approval, *failure) {
 	case err != nil:
 		return v.deny(tp, "approval callback raised "+raisedBy(err))
 	case d.Decision == Pending:
-		v.awaiting = append(v.awaiting, request)
+		waits := v.special()
+		waits.awaiting = append(waits.awaiting, request)
 		return nil, &failure{pending: true}
 	case d.Decision == Approve:
 		a := &Approval{Decision: Approve}

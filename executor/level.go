@@ -13,31 +13,47 @@ type visit struct {
 	r        *run
 	sp       *stepPlan
 	rec      *StepRecord
-	values   map[string]any // the context that the step sees
 	name     string         // of the tool or flow that it calls: a decision may have chosen it
 	tool     *toolPlan      // nil: a flow, or a kernel's
+	values   map[string]any // the context that the step sees
 	resolved map[string]any // its arguments before validation
 	outputs  map[string]any
 	size     int // of outputs in bytes
 	f        *failure
 	started  time.Time
 	finished time.Time
-	ended    bool    // there is nothing (more) to execute
-	ruledOut bool    // by a branch
-	buffered bool    // events wait until it is the step's turn
+	key      string // of the step cache, "" when it is not used
+	element  int    // from 1: the visit is one element of a for_each step
+	ended    bool   // there is nothing (more) to execute
+	ruledOut bool   // by a branch
+	buffered bool   // events wait until it is the step's turn
+	ran      bool   // it was executed
+	restored bool   // it was executed before the run was resumed
+	skips    bool   // the failure of an element is one that on_error: skip covers
+	*rare
+}
+
+// rare is what few visits need.
+type rare struct {
 	events   []Event // buffered ones
-	ran      bool    // it was executed
-	restored bool    // it was executed before the run was resumed
+	elements []visit // of a for_each step
 	partial  *StepCheckpoint
 	inner    *Checkpoint       // of the flow that it calls, which waits
 	awaiting []ApprovalRequest // what it waits for
-	elements []visit           // of a for_each step
-	element  int               // from 1: the visit is one element of a for_each step
-	key      string            // of the step cache, "" when it is not used
 	// fallbackApproval and fallbackDenied are the answer for the fallback, asked for with that for the tool.
 	fallbackApproval *Approval
 	fallbackDenied   *failure
-	skips            bool // the failure of an element is one that on_error: skip covers
+}
+
+// none is the rare part of visits that have none; it is never written.
+var none rare
+
+// special makes the visit's rare part its own, to be written.
+func (v *visit) special() *rare {
+	if v.rare == &none {
+		v.rare = new(rare)
+	}
+	return v.rare
 }
 
 // emit hands an event to the run's listener when it is the step's turn.
@@ -45,7 +61,8 @@ func (v *visit) emit(ev Event) {
 	switch {
 	case v.r.in.OnEvent == nil:
 	case v.buffered:
-		v.events = append(v.events, v.r.label(ev))
+		r := v.special()
+		r.events = append(r.events, v.r.label(ev))
 	default:
 		v.r.emit(ev)
 	}
@@ -126,8 +143,9 @@ func (r *run) open(at span) []visit {
 	r.result.ExecutionLog = log
 	for i := range n {
 		v, sp := &r.visits[i], &r.plan.steps[at.from+i]
-		*v = visit{r: r, sp: sp, name: sp.name, rec: &log[at.from+i], values: r.vars.values, buffered: n > 1}
-		*v.rec = StepRecord{StepIndex: sp.index, StepID: sp.step.StepID, ToolName: sp.name, RetryErrors: noErrors}
+		*v = visit{r: r, rare: &none, sp: sp, name: sp.name, rec: &log[at.from+i], values: r.vars.values, buffered: n > 1}
+		rec := v.rec // its slot is empty, and large
+		rec.StepIndex, rec.StepID, rec.ToolName, rec.RetryErrors = sp.index, sp.step.StepID, sp.name, noErrors
 		if sp.step.FlowName != "" {
 			v.rec.FlowName = &sp.name
 		}

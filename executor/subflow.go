@@ -22,7 +22,7 @@ func (v *visit) callFlow() (map[string]any, int, *failure) {
 		DryRun: r.in.DryRun, DryRunUnsupported: r.in.DryRunUnsupported, DynamicParams: r.dynamic, CacheScope: r.in.CacheScope, OnEvent: v.forward()})
 	inner.path, inner.replay = v.path()+"/", v.replayed()
 	if v.partial != nil {
-		inner.from, v.partial = v.partial.Flow, nil
+		inner.from, v.special().partial = v.partial.Flow, nil
 	}
 	if inner.from != nil {
 		inner.result.TraceID = inner.from.TraceID
@@ -31,7 +31,7 @@ func (v *visit) callFlow() (map[string]any, int, *failure) {
 	inner.start()
 	result := inner.result
 	if result.Status == StatusAwaitingApproval {
-		v.inner, v.awaiting = result.Checkpoint, result.Awaiting
+		v.special().inner, v.special().awaiting = result.Checkpoint, result.Awaiting
 		return nil, 0, &failure{pending: true}
 	}
 	v.rec.SubResult, v.rec.Inputs = result, result.InitialInput
@@ -92,7 +92,8 @@ func (v *visit) forward() func(Event) {
 	}
 	return func(ev Event) {
 		if v.buffered {
-			v.events = append(v.events, ev)
+			r := v.special()
+			r.events = append(r.events, ev)
 		} else {
 			v.r.in.OnEvent(ev)
 		}

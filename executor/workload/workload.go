@@ -4,6 +4,7 @@ package workload
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"pave/executor"
@@ -23,7 +24,8 @@ const incSchema = `{"type":"object","properties":{"value":{"type":"integer"}},"r
 
 // Inc is the tool {value: integer} -> {value: integer} that adds one, in process.
 func Inc() *flows.Tool {
-	return &flows.Tool{Name: "inc", Description: "Adds one.", InputSchema: flows.RawSchema(incSchema), OutputSchema: flows.RawSchema(incSchema),
+	safety := flows.DefaultSafety()
+	return &flows.Tool{Name: "inc", Description: "Adds one.", Safety: &safety, InputSchema: flows.RawSchema(incSchema), OutputSchema: flows.RawSchema(incSchema),
 		Binding: &flows.Binding{Kind: local.Kind, Local: "inc"}}
 }
 
@@ -43,26 +45,138 @@ func LinearFlow(n int) *flows.Flow {
 
 // Linear is the case linear_<n>: a run of LinearFlow with no sinks.
 func Linear(n int, now func() time.Time) (Case, error) {
-	flow := LinearFlow(n)
-	plan, diagnostics := executor.Compile(flow, executor.Tools{"inc": Inc()}, executor.CompileOptions{})
+	return linear(n, fmt.Sprintf("linear_%d", n), executor.Options{Now: now})
+}
+
+// LinearCached is the case linear_<n>_cached: every step finds its outputs in the step cache.
+func LinearCached(n int, now func() time.Time) (Case, error) {
+	return linear(n, fmt.Sprintf("linear_%d_cached", n), executor.Options{Now: now, Cache: executor.NewMemoryCache(executor.CacheLimits{}, now)})
+}
+
+// LinearCheckpoint is the case linear_<n>_checkpoint: a checkpoint after every step, kept in memory as it is.
+func LinearCheckpoint(n int, now func() time.Time) (Case, error) {
+	return linear(n, fmt.Sprintf("linear_%d_checkpoint", n), executor.Options{Now: now, Checkpoints: &keeper{}})
+}
+
+func linear(n int, name string, opts executor.Options) (Case, error) {
+	return newCase(name, n, LinearFlow(n), []*flows.Tool{Inc()}, opts, func(r *executor.RunResult) bool { return r.FinalOutput["value"] == int64(n) })
+}
+
+// keeper keeps the last checkpoint of one run at a time.
+type keeper struct {
+	mu   sync.Mutex
+	last *executor.Checkpoint
+}
+
+func (k *keeper) Save(_ context.Context, c *executor.Checkpoint) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.last = c
+	return nil
+}
+
+func (k *keeper) Load(context.Context, string) (*executor.Checkpoint, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.last, nil
+}
+
+func (k *keeper) Delete(context.Context, string) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.last = nil
+	return nil
+}
+
+// DAG is the case dag_<levels>x<width>: levels of width tools {value} -> {t<level>_<i>}, each step depending on the
+// whole level before it.
+func DAG(levels, width int, now func() time.Time) (Case, error) {
+	flow := &flows.Flow{FormatVersion: flows.FormatVersion11, Type: flows.TypeDAGFlow, Name: fmt.Sprintf("dag_%dx%d", levels, width), Version: "1.0.0",
+		OnContextCollision: flows.CollisionOverwrite, Status: flows.StatusActive}
+	var tools []*flows.Tool
+	var before []string
+	for l := range levels {
+		var level []string
+		for i := range width {
+			out := fmt.Sprintf("t%d_%d", l, i)
+			tools = append(tools, &flows.Tool{Name: out, InputSchema: flows.RawSchema(incSchema),
+				OutputSchema: flows.RawSchema(fmt.Sprintf(`{"type":"object","properties":{%q:{"type":"integer"}},"required":[%q]}`, out, out)),
+				Binding:      &flows.Binding{Kind: local.Kind, Local: out}})
+			flow.Steps = append(flow.Steps, flows.Step{StepID: out, ToolName: out, DependsOn: before, InputMapping: flows.Mapping{{Target: "value", Value: flows.Key("value")}}})
+			level = append(level, out)
+		}
+		before = level
+	}
+	last := before[len(before)-1]
+	return newCase(flow.Name, levels*width, flow, tools, executor.Options{Now: now}, func(r *executor.RunResult) bool { return r.FinalOutput[last] == int64(1) })
+}
+
+// ForEach is the case for_each_<n>: one step over a list of n integers.
+func ForEach(n int, now func() time.Time) (Case, error) {
+	list := make([]any, n)
+	for i := range list {
+		list[i] = int64(i)
+	}
+	source := flows.Const(list)
+	flow := &flows.Flow{FormatVersion: flows.FormatVersion11, Type: flows.TypeFlow, Name: fmt.Sprintf("for_each_%d", n), Version: "1.0.0", Status: flows.StatusActive,
+		Steps: []flows.Step{{ToolName: "inc", ForEach: &source, As: "element", InputMapping: flows.Mapping{{Target: "value", Value: flows.Key("element")}}, OutputAs: "out"}}}
+	return newCase(flow.Name, n, flow, []*flows.Tool{Inc()}, executor.Options{Now: now}, func(r *executor.RunResult) bool {
+		out, _ := r.FinalOutput["out"].([]any)
+		return len(out) == n
+	})
+}
+
+// newCase compiles a flow over in-process tools that add one to value: inc under the key value, the others under their
+// own name.
+func newCase(name string, steps int, flow *flows.Flow, tools []*flows.Tool, opts executor.Options, ok func(*executor.RunResult) bool) (Case, error) {
+	set, registry := executor.Tools{}, local.New()
+	for _, tool := range tools {
+		set[tool.Name] = tool
+		out := tool.Name
+		registry.Register(tool.Name, func(_ context.Context, input map[string]any) (any, error) {
+			return map[string]any{out: input["value"].(int64) + 1}, nil
+		}, true)
+	}
+	registry.Register("inc", inc, true)
+	plan, diagnostics := executor.Compile(flow, set, executor.CompileOptions{})
 	if err := executor.CompileError(flow.Name, diagnostics); err != nil {
 		return Case{}, err
 	}
-	registry := local.New()
-	registry.Register("inc", inc, true)
 	id := "00000000000000000000000000000001"
-	engine := executor.New(executor.Options{Invoker: executor.NewMux(map[string]executor.Invoker{local.Kind: registry}),
-		Now: now, NewID: func() string { return id }})
+	opts.Invoker = executor.NewMux(map[string]executor.Invoker{local.Kind: registry})
+	opts.NewID = func() string { return id }
+	engine := executor.New(opts)
 	input := map[string]any{"value": int64(0)}
-	want := int64(n)
 	run := func() error {
 		result := engine.Run(context.Background(), plan, executor.RunInput{Input: input})
-		if !result.Success || result.FinalOutput["value"] != want {
-			return fmt.Errorf("%s: status %s, output %v, want value %d", flow.Name, result.Status, result.FinalOutput, want)
+		if !result.Success || !ok(result) {
+			return fmt.Errorf("%s: status %s, output %v", name, result.Status, result.FinalOutput)
 		}
 		return nil
 	}
-	return Case{Name: flow.Name, Steps: n, Run: run}, nil
+	return Case{Name: name, Steps: steps, Run: run}, nil
+}
+
+// Cases are the measured cases in the order of their report.
+func Cases(now func() time.Time) ([]Case, error) {
+	var out []Case
+	for _, build := range []func() (Case, error){
+		func() (Case, error) { return Linear(1, now) },
+		func() (Case, error) { return Linear(10, now) },
+		func() (Case, error) { return Linear(100, now) },
+		func() (Case, error) { return DAG(3, 4, now) },
+		func() (Case, error) { return LinearCached(10, now) },
+		func() (Case, error) { return LinearCheckpoint(10, now) },
+		func() (Case, error) { return ForEach(100, now) },
+		func() (Case, error) { return Floor(10, now) },
+	} {
+		c, err := build()
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, c)
+	}
+	return out, nil
 }
 
 // Floor is the case floor_<n>: the same compiled schemas called by hand in a loop, with a map merge and a record a

@@ -4,41 +4,36 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
-func run(b *testing.B, c Case, err error) {
-	require.NoError(b, err)
-	b.ReportAllocs()
-	for b.Loop() {
-		if err := c.Run(); err != nil {
-			b.Fatal(err)
-		}
-	}
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(c.Steps), "ns/step")
-}
-
-func linear(b *testing.B, n int) {
-	c, err := Linear(n, time.Now)
-	run(b, c, err)
-}
-
-func BenchmarkLinear1(b *testing.B)   { linear(b, 1) }
-func BenchmarkLinear10(b *testing.B)  { linear(b, 10) }
-func BenchmarkLinear100(b *testing.B) { linear(b, 100) }
-
-func BenchmarkFloor10(b *testing.B) {
-	c, err := Floor(10, time.Now)
-	run(b, c, err)
-}
-
 func TestCases(t *testing.T) {
-	for _, build := range []func(int, func() time.Time) (Case, error){Linear, Floor} {
-		for _, n := range []int{1, 10, 100} {
-			c, err := build(n, time.Now)
-			require.NoError(t, err)
-			require.Equal(t, n, c.Steps)
+	cases, err := Cases(time.Now)
+	require.NoError(t, err)
+	var names []string
+	for _, c := range cases {
+		names = append(names, c.Name)
+		assert.Positive(t, c.Steps)
+		for range 2 { // the second run finds a warm cache
 			require.NoError(t, c.Run())
 		}
+	}
+	assert.Equal(t, []string{"linear_1", "linear_10", "linear_100", "dag_3x4", "linear_10_cached", "linear_10_checkpoint", "for_each_100", "floor_10"}, names)
+}
+
+func BenchmarkCases(b *testing.B) {
+	cases, err := Cases(time.Now)
+	require.NoError(b, err)
+	for _, c := range cases {
+		b.Run(c.Name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := c.Run(); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*c.Steps), "ns/step")
+		})
 	}
 }

@@ -11,26 +11,43 @@ import (
 	"pave/flows/value"
 )
 
-// pass is one walk over a value. path is the way to the current value, found what does not fit.
+// pass is one walk over a value. found is what does not fit; locations are relative to the value at hand and grow on
+// the way back, so that a value that fits costs none.
 type pass struct {
 	omitAbsent bool
-	path       []string
 	found      []Violation
 }
 
-func (p *pass) violate(kind, message string) {
-	loc := "$"
-	if len(p.path) > 0 {
-		loc = strings.Join(p.path, ".")
+// whole stands for the location of the value at hand itself until the walk ends; no key is likely to be the same.
+const whole = "\x00"
+
+// violations are what a walk over a whole value has found.
+func (p *pass) violations() []Violation {
+	for i := range p.found {
+		if loc := &p.found[i].Loc; *loc == whole {
+			*loc = "$"
+		}
 	}
+	return p.found
+}
+
+func (p *pass) violate(kind, message string) { p.violateAt(whole, kind, message) }
+
+func (p *pass) violateAt(loc, kind, message string) {
 	p.found = append(p.found, Violation{Loc: loc, Type: kind, Message: message})
 }
 
 // below applies n to the part of the current value under token.
 func (p *pass) below(n *node, v any, token string) any {
-	p.path = append(p.path, token)
+	before := len(p.found)
 	out := p.apply(n, v, false)
-	p.path = p.path[:len(p.path)-1]
+	for i := before; i < len(p.found); i++ {
+		if loc := &p.found[i].Loc; *loc == whole {
+			*loc = token
+		} else {
+			*loc = token + "." + *loc
+		}
+	}
 	return out
 }
 
@@ -112,7 +129,7 @@ func (p *pass) firstOf(n int, try func(q *pass, i int) any, isNull func(i int) b
 	var only []Violation
 	tried := 0
 	for i := range n {
-		q := pass{omitAbsent: p.omitAbsent, path: slices.Clone(p.path)}
+		q := pass{omitAbsent: p.omitAbsent}
 		out := try(&q, i)
 		if q.found == nil {
 			return out
@@ -211,9 +228,7 @@ func (p *pass) object(n *node, v map[string]any) any {
 			known++
 			out[prop.name] = p.below(prop.node, given, prop.name)
 		case prop.required:
-			p.path = append(p.path, prop.name)
-			p.violate("missing", "is required")
-			p.path = p.path[:len(p.path)-1]
+			p.violateAt(prop.name, "missing", "is required")
 		case prop.hasDefault:
 			out[prop.name] = prop.dflt
 		case !p.omitAbsent && prop.node.nullable():
@@ -237,9 +252,7 @@ func (p *pass) object(n *node, v map[string]any) any {
 		case extrasSchema:
 			out[key] = p.below(n.extra, v[key], key)
 		case extrasForbid:
-			p.path = append(p.path, key)
-			p.violate("extra_forbidden", "is not a known property")
-			p.path = p.path[:len(p.path)-1]
+			p.violateAt(key, "extra_forbidden", "is not a known property")
 		}
 	}
 	return out

@@ -99,13 +99,13 @@ func (s *Schema) Apply(v any) (any, []Violation) {
 			bare.found = s.full(out)
 		}
 		if bare.found != nil {
-			return nil, bare.found
+			return nil, bare.violations()
 		}
 	}
 	p := pass{omitAbsent: s.omitAbsent}
 	out := p.apply(s.root, v, true)
 	if p.found != nil {
-		return nil, p.found
+		return nil, p.violations()
 	}
 	return out, nil
 }

@@ -294,3 +294,17 @@ func BenchmarkApply(b *testing.B) {
 		}
 	}
 }
+
+// TestLocations: locations are the keys and indexes on the way, whatever the keys are called.
+func TestLocations(t *testing.T) {
+	s := compile(t, `{"type":"object","properties":{"$":{"type":"object","properties":{"":{"type":"integer"}},"required":["x"]},
+		"u":{"type":["array","null"],"items":{"anyOf":[{"type":"object","properties":{"n":{"type":"integer"}}},{"type":"null"}]}}}}`)
+	_, violations := s.Apply(map[string]any{"$": map[string]any{"": "no"}, "u": []any{nil, map[string]any{"n": "no"}}})
+	var locs []string
+	for _, v := range violations {
+		locs = append(locs, v.Loc+":"+v.Type)
+	}
+	assert.Equal(t, []string{"$.:int_parsing", "$.x:missing", "u.1.n:int_parsing"}, locs)
+	_, violations = s.Apply(1)
+	assert.Equal(t, "$", violations[0].Loc)
+}
