@@ -127,6 +127,8 @@ func flowName(tools []string) string {
 		name = last.verb + "_" + last.noun
 	}
 	switch {
+	case len(tools) == 1: // a flow of one step runs it over a list
+		return name + "_for_each"
 	case !slices.ContainsFunc(tools, func(t string) bool { return t != tools[0] }):
 		return name + "_x" + strconv.Itoa(len(tools))
 	case first.by != "":

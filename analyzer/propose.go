@@ -26,6 +26,9 @@ type Options struct {
 	MaxChains int       // candidates from schema chains (10; negative: none)
 	Values    Overlaps  // recorded values that make schema edges plausible; nil leaves them out
 	Price     PriceFunc // cost of model calls whose cost was not recorded; nil leaves it unknown
+	// Secondary makes candidates of patterns that add little to better ones, too, as a measurement of all that is
+	// possible wants; a queue for people does without.
+	Secondary bool
 	// Dropped is told of each pattern that makes no candidate, and why; nil is none.
 	Dropped func(tools []string, reason string)
 }
@@ -121,6 +124,10 @@ func minedCandidates(mined *observer.Result, tools *lookup, facts []exampleFacts
 	for i := range mined.Patterns {
 		p := &mined.Patterns[i]
 		if p.DataFlow == nil || len(p.Tools) == 0 || len(p.DataFlow.Steps) != len(p.Tools) {
+			continue
+		}
+		if p.Secondary && !opts.Secondary {
+			opts.Dropped(p.Tools, "better flows serve most of it, or it is no better than chance")
 			continue
 		}
 		saved := savings(p, window, facts[i].measured)

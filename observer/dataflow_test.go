@@ -338,7 +338,7 @@ func TestPatternFigures(t *testing.T) {
 	require.InDelta(t, 0.5958, p.SuccessLower, 1e-4)
 	require.Equal(t, 9.0, p.Score, "nine runs of two calls save a model call each")
 	require.Equal(t, 9, p.DataFlow.Sampled)
-	require.Equal(t, []Occurrence{{SessionID: "s000", Calls: []int{0, 1}}, {SessionID: "s005", Calls: []int{0, 1}}}, p.Examples)
+	require.Equal(t, []Occurrence{{SessionID: "s000", Calls: []int{0, 1}}, {SessionID: "s002", Calls: []int{0, 1}}}, p.Examples)
 	require.Equal(t, 20, r.Calls)
 	require.Equal(t, 20, r.LLMCalls)
 	require.Equal(t, 11, r.Stretches+1)

@@ -17,6 +17,7 @@ const (
 	tagNumber
 	tagArray
 	tagObject
+	tagText
 )
 
 // hashOf is a hash under a seed of this process: equal values (value.Equal) have equal hashes. It is for joining

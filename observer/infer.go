@@ -15,7 +15,37 @@ type inference struct {
 	seed    maphash.Seed // of this pass: hashes are compared inside a pass only
 	paths   *pathTable
 	dropped int // values of results over the limit
+	kept    *keptSessions
 }
+
+// keptSessions are sessions that were read once and may be asked for again: samples share them.
+type keptSessions struct {
+	byID map[string]*ingest.Session
+	room int // bytes of payload that may still be kept
+}
+
+// keptBytes bounds the payload of the sessions that a pass keeps in memory.
+const keptBytes = 96 << 20
+
+func newKeptSessions() *keptSessions {
+	return &keptSessions{byID: map[string]*ingest.Session{}, room: keptBytes}
+}
+
+func (k *keptSessions) keep(s *ingest.Session) {
+	size := 0
+	for r := range s.Runs {
+		for i := range s.Runs[r].Calls {
+			size += keptOverhead + len(s.Runs[r].Calls[i].Args) + len(s.Runs[r].Calls[i].Result)
+		}
+	}
+	if size <= k.room {
+		k.room -= size
+		k.byID[s.ID] = s
+	}
+}
+
+// keptOverhead is what a call takes beside its payload.
+const keptOverhead = 256
 
 // sample is a pattern with the occurrences to examine.
 type sample struct {
@@ -85,7 +115,7 @@ func (m *inference) readRecords(ctx context.Context, src Source, samples []sampl
 		}
 	}
 	slices.Sort(ids)
-	err := src.Sessions(ctx, ids, func(s *ingest.Session) error {
+	read := func(s *ingest.Session) error {
 		view := m.view(s)
 		for _, r := range wanted[s.ID] {
 			w := samples[r.sample].windows[r.place]
@@ -95,6 +125,19 @@ func (m *inference) readRecords(ctx context.Context, src Source, samples []sampl
 			}
 		}
 		return ctx.Err()
+	}
+	var unread []string
+	for _, id := range ids {
+		s, ok := m.kept.byID[id]
+		if !ok {
+			unread = append(unread, id)
+		} else if err := read(s); err != nil {
+			return nil, err
+		}
+	}
+	err := src.Sessions(ctx, unread, func(s *ingest.Session) error {
+		m.kept.keep(s)
+		return read(s)
 	})
 	if err != nil {
 		return nil, err

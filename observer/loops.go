@@ -19,7 +19,7 @@ const minLoopShare = 0.2
 // foldLoops makes neighbouring calls of one tool one group: a loop over something. The stretches stay the same. nil
 // means that no tool loops in enough sessions.
 func foldLoops(log *calls, minSessions int) *calls {
-	f := &calls{tools: log.tools, base: log, sessions: log.sessions, seqs: log.seqs, origin: log.origin}
+	f := &calls{tools: log.tools, base: log, sessions: log.sessions, order: log.order, seqs: log.seqs, origin: log.origin}
 	looping := map[uint32]map[uint32]struct{}{}
 	worth := false
 	for s := range log.stretches() {
@@ -93,13 +93,13 @@ func (m *miner) runLoops(ctx context.Context, src Source) error {
 		all = append(all, path{level: 1, id: uint32(id), tokens: []uint32{g.last}, occ: int(g.occ), sessions: int(g.sessions), closed: true})
 	}
 	paths := m.loopPaths(all, minSessions)
-	infer := &inference{options: o, log: m.loops, seed: m.infer.seed}
+	infer := &inference{options: o, log: m.loops, seed: m.infer.seed, kept: m.infer.kept}
 	samples := make([]sample, len(paths))
 	censuses := make([]census, len(paths))
 	for i := range paths {
 		p := &paths[i]
 		censuses[i] = m.loopCensus(p)
-		samples[i] = sample{tools: m.names(p.stats.tokens), each: p.each, windows: censuses[i].good.take()}
+		samples[i] = sample{tools: m.names(p.stats.tokens), each: p.each, windows: censuses[i].good.take(o.MaxSamples)}
 	}
 	evidences, err := infer.examine(ctx, src, samples)
 	if err != nil {
@@ -175,7 +175,7 @@ func (m *miner) loopPaths(all []path, minSessions int) []loopPath {
 
 // loopCensus is the census of the windows that the path allows; the path's counts become theirs.
 func (m *miner) loopCensus(p *loopPath) census {
-	c := census{good: spread{want: m.options.MaxSamples, stride: 1}, seen: map[uint32]struct{}{}}
+	c := census{good: sampler{want: m.options.MaxSamples}, seen: map[uint32]struct{}{}}
 	occ, sessions, last := 0, 0, uint32(0)
 	for _, w := range p.windows {
 		if w.at >= c.freeFrom {

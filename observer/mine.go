@@ -10,7 +10,13 @@ import (
 )
 
 // batchPatterns is how many patterns are examined between two looks at what is redundant by now.
-const batchPatterns = 64
+const batchPatterns = 160
+
+// How many paths are examined that the null model explains, and that proved ones serve in part only.
+const (
+	someWeak     = 128
+	someUnserved = 64
+)
 
 // Mine runs one pass: it reads and normalises the sequences, counts, selects, and infers the data flow of what it
 // selected. The result depends on the recorded sessions and the options only, not on the order in which a store
@@ -29,6 +35,7 @@ func Mine(ctx context.Context, src Source, options Options) (*Result, error) {
 		return nil, fmt.Errorf("sequences name tool %d of %d", raw.maxTool, len(names))
 	}
 	log := normalise(raw, names)
+	o = o.withSessions(len(log.sessions))
 	minSessions := max(o.MinSessions, int(math.Ceil(o.MinShare*float64(len(log.sessions)))))
 	table := count(log, o.MaxLength, uint32(minSessions))
 	o.Progress(Progress{Stage: "count", Done: log.read, Total: log.read})
@@ -76,6 +83,7 @@ type proof struct {
 	confidence []float64
 	flow       *DataFlow
 	partial    bool
+	secondary  bool     // adds little to the flows before it
 	turns      float64  // mean turns saved
 	windows    []window // examined
 	fit        bitset   // of these, where the flow fits
@@ -85,7 +93,7 @@ type proof struct {
 
 func newMiner(o Options, log *calls, table *gramTable) *miner {
 	m := &miner{options: o, log: log, table: table, tried: map[int]bool{},
-		infer: &inference{options: o, log: log, seed: maphash.MakeSeed()}}
+		infer: &inference{options: o, log: log, seed: maphash.MakeSeed(), kept: newKeptSessions()}}
 	m.all = measure(table, newNull(log, table), o.Delta, o.FDR)
 	m.offsets = make([]int, len(table.levels)+1)
 	for n := 2; n < len(table.levels); n++ {
@@ -113,13 +121,13 @@ func (m *miner) index(level int, id uint32) int { return m.offsets[level] + int(
 // may still prove a routine, then what remains unserved. What a choice cuts gives its parts back as candidates.
 func (m *miner) run(ctx context.Context, src Source) error {
 	next := func() []piece { return m.nextBatch(batchPatterns) }
-	weak := func() []piece { return m.weak(2 * batchPatterns) }
-	unserved := func() []piece { return m.unserved(batchPatterns) }
+	weak := func() []piece { return m.weak(someWeak) }
+	unserved := func() []piece { return m.unserved(someUnserved) }
 	rest := func() []piece { return m.rest(batchPatterns) }
 	for _, stage := range []struct {
 		batch func() []piece
 		once  bool
-	}{{next, false}, {weak, true}, {next, false}, {unserved, true}, {next, false}, {rest, false}} {
+	}{{next, false}, {weak, true}, {next, false}, {unserved, true}, {next, false}, {rest, len(m.log.sessions) > manySessions}} {
 		for {
 			batch := stage.batch()
 			if len(batch) == 0 {
@@ -256,10 +264,10 @@ func (m *miner) examine(ctx context.Context, src Source, batch []piece) error {
 	full := make([]sample, len(batch))
 	first := make([]sample, len(batch))
 	for i := range batch {
-		full[i] = sample{tools: m.names(sequences[i]), windows: censuses[i].good.take()}
+		full[i] = sample{tools: m.names(sequences[i]), windows: censuses[i].good.take(m.options.MaxSamples)}
 		first[i] = full[i]
 		if len(full[i].windows) > 2*probeOccurrences {
-			first[i].windows = evenly(full[i].windows, probeOccurrences)
+			first[i].windows = censuses[i].good.take(probeOccurrences)
 		}
 	}
 	evidences, err := m.infer.examine(ctx, src, first)
@@ -290,9 +298,10 @@ func (m *miner) examine(ctx context.Context, src Source, batch []piece) error {
 // probeOccurrences is the size of a first look at the values of a path that has many more occurrences.
 const probeOccurrences = 24
 
-// settled reports whether a first look decides, so that more occurrences would not change the verdict.
+// settled reports whether a first look decides, so that more occurrences would not change the verdict. Of many sessions
+// it must do for what the others leave over.
 func (m *miner) settled(p piece, e evidence) bool {
-	return len(e.windows) == 0 || e.blocker != nil && e.clear || !m.stands(p.path) && e.unlinked
+	return p.rest && len(m.log.sessions) > manySessions || len(e.windows) == 0 || e.blocker != nil && e.clear || !m.stands(p.path) && e.unlinked
 }
 
 // judge sorts an examined path: proved, or blocked and cut. A path that is blocked as a whole may still give flows for

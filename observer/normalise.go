@@ -26,6 +26,7 @@ type calls struct {
 	head []uint32 // loops: the first call of each group in base, and len(base.tok) at the end
 
 	sessions []string
+	order    []uint64 // of the sessions by chance, which follows from their ids
 	seqs     []sequenceInfo
 
 	read, repeats, retries, turns int
@@ -135,12 +136,22 @@ func normalise(raw *rawSequences, names []string) *calls {
 	for _, s := range raw.seqs {
 		if k := len(log.sessions); k == 0 || log.sessions[k-1] != s.session {
 			log.sessions = append(log.sessions, s.session)
+			log.order = append(log.order, shuffled(s.session))
 		}
 		log.seqs = append(log.seqs, sequenceInfo{session: uint32(len(log.sessions) - 1), run: s.run, agent: s.agent})
 		buffer = log.addSequence(raw, s, token, buffer)
 	}
 	log.starts = append(log.starts, uint32(len(log.tok)))
 	return log
+}
+
+// shuffled places a session in an order of chance (FNV-1a and a finaliser).
+func shuffled(id string) uint64 {
+	h := uint64(14695981039346656037)
+	for i := range len(id) {
+		h = (h ^ uint64(id[i])) * 1099511628211
+	}
+	return mix(h, tagText)
 }
 
 func (log *calls) addSequence(raw *rawSequences, s rawSequence, token []uint32, buffer []keptCall) []keptCall {

@@ -1,5 +1,10 @@
 package observer
 
+import (
+	"cmp"
+	"slices"
+)
+
 // window is one occurrence in the normalised log: the calls [at, at+n) of a stretch.
 type window struct {
 	stretch, at uint32
@@ -9,50 +14,47 @@ type window struct {
 type census struct {
 	failures int // occurrences with a failed call
 	agents   int
-	good     spread // occurrences without a failure, at most perSession of each session
+	good     sampler // occurrences without a failure, at most perSession of each session
 
 	freeFrom, session uint32 // scan state: first position after the last occurrence; session + 1 seen last
 	inSession         int
 	seen              map[uint32]struct{} // agents
 }
 
-// spread keeps an even sample of a stream of windows: every 2^k-th, with k growing so that at most twice the wanted
-// number is held.
-type spread struct {
-	want, stride, skip int
-	windows            []window
+// sampler keeps the wanted number of windows whose sessions come first in an order of chance. The order is the same for
+// all sequences, so that they share sessions, which cost more to read than anything else (coordinated bottom-k samples,
+// Cohen and Kaplan 2007).
+type sampler struct {
+	want    int
+	windows []drawn
 }
 
-func (s *spread) add(w window) {
-	if s.skip > 0 {
-		s.skip--
-		return
-	}
-	s.windows = append(s.windows, w)
-	s.skip = s.stride - 1
-	if len(s.windows) < 2*s.want {
-		return
-	}
-	for i := range s.want {
-		s.windows[i] = s.windows[2*i]
-	}
-	s.windows = s.windows[:s.want]
-	s.stride *= 2
-	s.skip = s.stride - 1
+// drawn is a window with the place of its session in the order.
+type drawn struct {
+	order uint64
+	window
 }
 
-// take returns at most the wanted number, evenly spread over what was kept.
-func (s *spread) take() []window { return evenly(s.windows, s.want) }
-
-// evenly picks at most n elements, spread over all of them.
-func evenly[T any](all []T, n int) []T {
-	if len(all) <= n {
-		return all
+func (s *sampler) add(w window, order uint64) {
+	s.windows = append(s.windows, drawn{order, w})
+	if len(s.windows) >= 2*s.want {
+		s.trim()
 	}
-	out := make([]T, n)
+}
+
+func (s *sampler) trim() {
+	slices.SortFunc(s.windows, func(a, b drawn) int { return cmp.Or(cmp.Compare(a.order, b.order), cmp.Compare(a.at, b.at)) })
+	s.windows = s.windows[:min(len(s.windows), s.want)]
+}
+
+// take returns at most n windows, of no more than the wanted number, in the order of the log.
+func (s *sampler) take(n int) []window {
+	s.trim()
+	out := make([]window, min(n, len(s.windows)))
 	for i := range out {
-		out[i] = all[i*len(all)/n]
+		out[i] = s.windows[i].window
 	}
+	slices.SortFunc(out, func(a, b window) int { return cmp.Compare(a.at, b.at) })
 	return out
 }
 
@@ -60,7 +62,7 @@ func evenly[T any](all []T, n int) []T {
 func takeCensus(log *calls, sequences [][]uint32, samples, perSession int) []census {
 	out := make([]census, len(sequences))
 	for i := range out {
-		out[i] = census{good: spread{want: samples, stride: 1}, seen: map[uint32]struct{}{}}
+		out[i] = census{good: sampler{want: samples}, seen: map[uint32]struct{}{}}
 	}
 	tree := newPrefixTree(len(log.tools), sequences)
 	for s := range log.stretches() {
@@ -104,7 +106,7 @@ func (c *census) visit(log *calls, stretch, from, to uint32, perSession int) {
 		c.session, c.inSession = s, 0
 	}
 	if c.inSession++; c.inSession <= perSession {
-		c.good.add(window{stretch: stretch, at: from})
+		c.good.add(window{stretch: stretch, at: from}, log.order[log.session[from]])
 	}
 }
 

@@ -17,7 +17,7 @@ type Options struct {
 	// Strength and selection.
 	Delta        float64 // drop what an extension by one step has in all but this share of the occurrences (0.2)
 	FDR          float64 // false discovery rate of the tests against the null model, per length (0.01)
-	MaxEvaluated int     // patterns whose data flow is examined (500); negative for none: count only
+	MaxEvaluated int     // patterns whose data flow is examined (500; 1,500 where at most 5,000 sessions are read); negative for none: count only
 	MaxPatterns  int     // patterns returned (200)
 	MaxBlocked   int     // blocked paths returned (100)
 
@@ -46,12 +46,32 @@ type Progress struct {
 	Done, Total int
 }
 
-func (o Options) withDefaults() Options {
-	setInt := func(field *int, value int) {
-		if *field <= 0 {
-			*field = value
-		}
+// withSessions sets what depends on how many sessions are read: of a few, all that they tell; of many, what a sample
+// tells, since reading sessions is what a pass spends its time on.
+func (o Options) withSessions(n int) Options {
+	many := n > manySessions
+	if o.MaxSamples <= 0 && many {
+		o.MaxSamples = 64
 	}
+	if o.MaxEvaluated == 0 && !many {
+		o.MaxEvaluated = 1500
+	}
+	setInt(&o.MaxSamples, 200)
+	if o.MaxEvaluated == 0 {
+		o.MaxEvaluated = 500
+	}
+	return o
+}
+
+func setInt(field *int, value int) {
+	if *field <= 0 {
+		*field = value
+	}
+}
+
+const manySessions = 5_000
+
+func (o Options) withDefaults() Options {
 	setShare := func(field *float64, value float64) {
 		if *field <= 0 {
 			*field = value
@@ -62,12 +82,8 @@ func (o Options) withDefaults() Options {
 	setShare(&o.MinShare, 0.001)
 	setShare(&o.Delta, 0.2)
 	setShare(&o.FDR, 0.01)
-	if o.MaxEvaluated == 0 {
-		o.MaxEvaluated = 500
-	}
 	setInt(&o.MaxPatterns, 200)
 	setInt(&o.MaxBlocked, 100)
-	setInt(&o.MaxSamples, 200)
 	setInt(&o.PerSession, 2)
 	setInt(&o.MaxLeaves, 2000)
 	setShare(&o.MinHeld, 0.85)

@@ -46,6 +46,10 @@ type Pattern struct {
 	TurnsSaved float64
 	// Partial is set when the flow is made for a part of the occurrences: another part takes its values elsewhere.
 	Partial bool
+	// Secondary is set when the flow is not one that stands by itself: better flows serve more than half of what it would
+	// save alone, or it is no more frequent than chance and no values link it, or the caller would have to give all that
+	// its later steps need and no step runs over a list, or it is Partial. Such flows come after all others; a review queue leaves them out.
+	Secondary bool
 	// DataFlow is nil for counted patterns whose values were not examined.
 	DataFlow *DataFlow
 	// CutFrom names the longer frequent sequence that this pattern is the model-free part of; nil when the

@@ -104,7 +104,7 @@ func heldOut(t *testing.T, patterns []Pattern, test []ingest.Session) (right, pr
 			continue
 		}
 		r0, p0 := right, predicted
-		for _, w := range takeCensus(log, [][]uint32{sequence}, 1<<20, 1<<20)[0].good.take() {
+		for _, w := range takeCensus(log, [][]uint32{sequence}, 1<<20, 1<<20)[0].good.take(1 << 20) {
 			o := log.occurrence(w, len(sequence))
 			run := test[src.byID[o.SessionID]].Runs[o.RunIndex]
 			for k, step := range p.DataFlow.Steps {

@@ -31,17 +31,29 @@ func (m *miner) choose() []proof {
 		return cmp.Or(cmp.Compare(b.stats.score, a.stats.score), slices.Compare(m.names(a.stats.tokens), m.names(b.stats.tokens)))
 	})
 	c := &cover{log: m.log, placed: map[uint32][]span{}, saved: map[uint32]float64{}, flows: m.spans()}
-	first := func(i int) bool {
-		p := &m.proved[i]
-		return p.stats.closed && (p.stats.stands() || linked(p.flow)) && !asksOnly(p.flow) && !p.partial
-	}
+	first := func(i int) bool { return m.proved[i].standsAlone() && !m.extended(&m.proved[i]) }
 	var out []proof
 	for _, r := range c.rank(minGain, first, m.options.MaxPatterns) {
 		p := m.proved[r.flow]
-		p.score = r.gain
+		batch := loops(p.flow) && !p.partial && 2*r.gain >= c.flows[r.flow].alone
+		p.score, p.secondary = r.gain, r.tier > 0 && !batch
 		out = append(out, p)
 	}
 	return out
+}
+
+// standsAlone reports whether a flow is for all occurrences of its path, its steps belong together, and it gives later
+// steps something.
+func (p *proof) standsAlone() bool {
+	return !p.partial && (p.stats.stands() || linked(p.flow)) && !asksOnly(p.flow)
+}
+
+// extended reports whether a flow for a longer path runs nearly as often.
+func (m *miner) extended(p *proof) bool {
+	return slices.ContainsFunc(m.proved, func(q proof) bool {
+		return q.log == p.log && len(q.stats.tokens) > len(p.stats.tokens) && q.standsAlone() &&
+			float64(q.stats.occ) >= (1-m.options.Delta)*float64(p.stats.occ) && contains(q.stats.tokens, p.stats.tokens)
+	})
 }
 
 // minGain is the least that a flow must save in all sessions read: less is not worth a review.
@@ -112,6 +124,12 @@ func asksOnly(flow *DataFlow) bool {
 	return mapped == 0 && late > 0
 }
 
+// loops reports whether a step runs once for each element of a list. Such a flow replaces a series of model calls
+// even where the caller gives the list.
+func loops(flow *DataFlow) bool {
+	return slices.ContainsFunc(flow.Steps, func(s StepFlow) bool { return s.Each != nil })
+}
+
 // lateArgs counts the arguments of later steps that the flow fills, and those that the caller gives.
 func lateArgs(flow *DataFlow) (mapped, asked int) {
 	for k, step := range flow.Steps {
@@ -142,8 +160,8 @@ func (m *miner) pattern(p proof) Pattern {
 	out := Pattern{Tools: m.names(stats.tokens), Occurrences: stats.occ, Sessions: stats.sessions, Agents: p.census.agents,
 		StepConfidence: p.confidence, Expected: stats.expected, Excess: stats.excess, Z: stats.z, Score: p.score,
 		Success: float64(good) / float64(stats.occ), SuccessLower: wilsonLower(good, stats.occ),
-		TurnsSaved: p.turns, Partial: p.partial, DataFlow: p.flow, CutFrom: p.cutFrom}
-	for _, w := range evenly(p.census.good.take(), m.options.MaxExamples) {
+		TurnsSaved: p.turns, Partial: p.partial, Secondary: p.secondary, DataFlow: p.flow, CutFrom: p.cutFrom}
+	for _, w := range p.census.good.take(m.options.MaxExamples) {
 		out.Examples = append(out.Examples, p.log.occurrence(w, stats.level))
 	}
 	return out

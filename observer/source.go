@@ -15,7 +15,7 @@ type Source interface {
 	// ToolNames returns the names of the tool ids that Sequences gave so far; index = id.
 	ToolNames(ctx context.Context) ([]string, error)
 	// Sessions calls fn once with each of the sessions, assembled and with payloads, in any order. Sessions that
-	// are gone are skipped. The session belongs to fn until it returns.
+	// are gone are skipped. fn may keep the session, but not change it; neither may the source.
 	Sessions(ctx context.Context, ids []string, fn func(*ingest.Session) error) error
 }
 

@@ -113,7 +113,7 @@ func (w *walk) compareAll(k int, c *call) {
 			w.judge(k, name, value.Equal(v, recorded))
 			continue
 		}
-		if w.pos > 0 {
+		if w.pos > 0 && !w.flow.declared[name] {
 			w.fault(k, name, Unmapped) // nothing in the context has this name
 			continue
 		}

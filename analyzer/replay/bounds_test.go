@@ -129,7 +129,7 @@ func TestFloorAsksFlowsWithSideEffectsForClean(t *testing.T) {
 	}
 	taken := func(mapping string, windows, exact int) bool {
 		parsed, f := bare(mapping)
-		return len(Floor{MinClean: 10}.Choose([]*flows.Flow{parsed}, []*Flow{f}, []FlowOutcome{{Windows: windows, Exact: exact}})) == 1
+		return len(Floor{MinClean: Clean{Derived: 10, Inputs: 20}}.Choose([]*flows.Flow{parsed}, []*Flow{f}, []FlowOutcome{{Windows: windows, Exact: exact}})) == 1
 	}
 	assert.True(t, taken("", 3, 3), "nothing to get wrong")
 	assert.False(t, taken("", 2, 2))
@@ -137,4 +137,7 @@ func TestFloorAsksFlowsWithSideEffectsForClean(t *testing.T) {
 	withArgument := `, "input_mapping": {"id": "/a/items/0"}`
 	assert.False(t, taken(withArgument, 9, 9))
 	assert.True(t, taken(withArgument, 10, 10))
+	withInput := `, "input_mapping": {"id": "id"}`
+	assert.False(t, taken(withInput, 19, 19))
+	assert.True(t, taken(withInput, 20, 20))
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	"pave/flows"
 	"pave/flows/value"
@@ -17,10 +18,14 @@ type Floor struct {
 	MinExact float64
 	// Demote turns arguments below it into inputs of the flow; otherwise such flows are left out.
 	Demote bool
-	// MinClean is the number of windows, all of them applications, that a flow with side effects must show, or three
-	// where no step after the first takes an argument that could be wrong; 0 asks for none.
-	MinClean int
+	// MinClean is the number of windows, all of them applications, that a flow with side effects must show: three where
+	// no step after the first takes an argument that could be wrong, Derived where the flow derives all of them, Inputs
+	// where some are inputs that callers may not know. The zero value asks for none.
+	MinClean Clean
 }
+
+// Clean are numbers of windows without a fault.
+type Clean struct{ Derived, Inputs int }
 
 // Choose returns the flows that pass, in their order, given what a Scorer found for each of them. Chosen flows are
 // shared where they did not change.
@@ -43,14 +48,63 @@ func (fl Floor) Choose(proposed []*flows.Flow, compiled []*Flow, outcomes []Flow
 }
 
 func (fl Floor) takes(f *Flow, o *FlowOutcome) bool {
-	if fl.MinClean == 0 || !slices.ContainsFunc(f.steps, func(s step) bool { return s.effect }) {
+	if fl.MinClean == (Clean{}) || !slices.ContainsFunc(f.steps, func(s step) bool { return s.effect }) {
 		return true
 	}
-	enough := fl.MinClean
-	if !slices.ContainsFunc(f.steps[1:], func(s step) bool { return len(s.mapping) > 0 }) {
+	enough := fl.MinClean.Derived
+	switch {
+	case f.lateInputs():
+		enough = fl.MinClean.Inputs
+	case !slices.ContainsFunc(f.steps[1:], func(s step) bool { return len(s.mapping) > 0 }):
 		enough = min(enough, minSessions)
 	}
 	return o.Windows >= enough && o.Exact == o.Windows
+}
+
+// lateInputs reports whether a step after the first is the first to take an input.
+func (f *Flow) lateInputs() bool {
+	known := map[string]bool{}
+	for k := range f.steps {
+		s := &f.steps[k]
+		late := false
+		use := func(name string) {
+			late = late || k > 0 && !known[name]
+			known[name] = true
+		}
+		for i := range s.mapping {
+			for _, name := range f.reads(&s.mapping[i].Value) {
+				if name != s.element {
+					use(name)
+				}
+			}
+		}
+		if s.forEach != nil {
+			for _, name := range f.reads(s.forEach) {
+				use(name)
+			}
+		}
+		if late {
+			return true
+		}
+		known[s.as] = true
+	}
+	return false
+}
+
+// reads lists the context keys that a mapping value reads.
+func (f *Flow) reads(v *flows.MappingValue) []string {
+	switch v.Kind {
+	case flows.MapKey:
+		return []string{v.Ref}
+	case flows.MapPointer:
+		root, _, _ := strings.Cut(strings.TrimPrefix(v.Ref, "/"), "/")
+		return []string{value.Unescape(root)}
+	case flows.MapOptional:
+		return f.reads(v.Inner)
+	case flows.MapExpr:
+		return f.derived[v.Ref].names
+	}
+	return nil
 }
 
 // low lists the arguments that are right too rarely, in order.

@@ -1,3 +1,12 @@
+// Package replay scores flows on recorded sessions: which model calls they would have saved, had agents called them.
+// It reads flows and sessions and knows nothing of how flows are found.
+//
+// A flow applies at a position of a stretch where (a) the next calls are of its tools, (b) nothing but calls of
+// neighbouring turns lies between them, (c) none failed, (d) every recorded argument after the first call is what the
+// flow would have passed, computed from the recorded results, and nothing else would have been passed, and (e) every
+// input of the flow was knowable: the user had written it, an earlier argument or result holds it, or it is an argument
+// of the first call. Of the first call (d) asks that constants are as recorded. Calls covered by disjoint applications
+// save their distinct turns less one; where applications overlap, the choice that saves most counts.
 package replay
 
 import (

@@ -98,7 +98,7 @@ func proposePlanted(ctx context.Context, log *planted.Log) ([]*flows.Flow, error
 	if err != nil {
 		return nil, err
 	}
-	candidates, err := analyzer.Propose(ctx, mined, analyzer.NewCatalogue(nil, tools.Tools()), log, analyzer.Options{MaxChains: -1, Values: tools})
+	candidates, err := analyzer.Propose(ctx, mined, analyzer.NewCatalogue(nil, tools.Tools()), log, analyzer.Options{MaxChains: -1, Values: tools, Secondary: true})
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"pave/analyzer/replay"
 	"pave/flows"
 	"pave/observer/planted"
 )
@@ -142,6 +143,25 @@ func logWith(t *testing.T, kinds ...planted.Kind) (*planted.Log, map[planted.Kin
 	}
 	t.Fatal("no such flow")
 	return nil, nil
+}
+
+// TestTruthSavesAllTurns: over its own undisturbed executions a true flow saves every turn but the first.
+func TestTruthSavesAllTurns(t *testing.T) {
+	log := planted.Generate(planted.Options{Calls: 1, Rich: true, Seed: 9})
+	for i := range log.Flows {
+		for _, args := range log.Flows[i].Args {
+			for n := range args {
+				args[n].Optional = false
+			}
+		}
+		f, err := replay.Compile(truthOf(&log.Flows[i]))
+		require.NoError(t, err)
+		sc := replay.NewScorer([]*replay.Flow{f})
+		for _, s := range log.Executions(i, 3) {
+			o := sc.Session(replay.NewSession(&s))
+			assert.Equal(t, []int{len(s.Runs[0].Calls) - 1, len(s.Runs[0].Calls)}, []int{o.Saved, o.Covered})
+		}
+	}
 }
 
 func TestPlantedBench(t *testing.T) {

@@ -166,7 +166,7 @@ func propose(ctx context.Context, from, other []recordedSession) (proposals, err
 	if err != nil {
 		return p, err
 	}
-	candidates, err := analyzer.Propose(ctx, mined, analyzer.NewCatalogue(nil, tools.Tools()), src, analyzer.Options{MaxChains: -1, Values: tools})
+	candidates, err := analyzer.Propose(ctx, mined, analyzer.NewCatalogue(nil, tools.Tools()), src, analyzer.Options{MaxChains: -1, Values: tools, Secondary: true})
 	if err != nil {
 		return p, err
 	}
@@ -198,17 +198,19 @@ func compileAll(all []*flows.Flow) ([]*replay.Flow, error) {
 // chooseFloor finds the rule that saves most on kept-back folds of the training parts among those that reach the
 // exactness there, with nothing done in inexact applications.
 func chooseFloor(domains []replayDomain, exact float64) replay.Floor {
-	// Half of what is missing: a rule that only just reaches the exactness on the folds would miss it elsewhere half of
-	// the time.
+	// A rule that only just reaches the exactness on the folds would miss it elsewhere half of the time.
 	target := exact + (1-exact)/4
-	best, most := replay.Floor{MinExact: 1, MinClean: 1 << 30}, -1
-	for _, minExact := range []float64{0.5, 0.7, 0.8, 0.85, 0.9, 0.925, 0.95, 0.96, 0.97, 0.98, 0.99} {
+	const never = 1 << 30
+	best, most := replay.Floor{MinExact: 1, MinClean: replay.Clean{Derived: never, Inputs: never}}, -1
+	for _, minExact := range []float64{0.5, 0.8, 0.85, 0.9, 0.95, 0.97} {
 		for _, demote := range []bool{false, true} {
-			for _, clean := range []int{3, 5, 10, 20, 40, 1 << 30} {
-				fl := replay.Floor{MinExact: minExact, Demote: demote, MinClean: clean}
-				o := crossValidate(domains, fl)
-				if o.DestructiveInexact == 0 && float64(o.Correct) >= target*float64(o.Predicted) && o.Saved > most {
-					best, most = fl, o.Saved
+			for _, derived := range []int{3, 5, 8, 12, 20, never} {
+				for _, inputs := range []int{8, 12, 20, 40, never} {
+					fl := replay.Floor{MinExact: minExact, Demote: demote, MinClean: replay.Clean{Derived: derived, Inputs: inputs}}
+					o := crossValidate(domains, fl)
+					if o.DestructiveInexact == 0 && float64(o.Correct) >= target*float64(o.Predicted) && o.Saved > most {
+						best, most = fl, o.Saved
+					}
 				}
 			}
 		}
