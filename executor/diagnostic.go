@@ -45,7 +45,6 @@ const (
 	IssueInvalidSchema           = "invalid_schema"
 	IssueUnknownSchema           = "unknown_schema"
 	IssueTooManySteps            = "too_many_steps"
-	IssueUnsupported             = "unsupported_feature" // this version cannot run it; there is no plan
 )
 
 // Diagnostic is one finding of Compile. StepIndex is the step's position, the number of steps for findings about

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -206,4 +207,26 @@ func TestTracesAreByteEqual(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestConcurrentRunsDoNotMix: a thousand runs of one plan at a time each see their own values only.
+func TestConcurrentRunsDoNotMix(t *testing.T) {
+	b := newBench(t)
+	b.pureTools()
+	flow := &flows.Flow{Type: flows.TypeFlow, Name: "f", Version: "1.0.0", OnContextCollision: flows.CollisionOverwrite}
+	for range 10 {
+		flow.Steps = append(flow.Steps, flows.Step{ToolName: "inc", InputMapping: flows.Mapping{{Target: "x", Value: flows.Key("y")}}})
+	}
+	plan, engine := compiled(t, b, flow), executor.New(b.opts)
+	var runs sync.WaitGroup
+	outputs := make([]any, 1000)
+	for i := range outputs {
+		runs.Go(func() {
+			outputs[i] = engine.Run(context.Background(), plan, executor.RunInput{Input: map[string]any{"y": int64(i)}}).FinalOutput["y"]
+		})
+	}
+	runs.Wait()
+	for i, y := range outputs {
+		require.Equal(t, int64(i+10), y)
+	}
 }

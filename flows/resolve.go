@@ -71,7 +71,7 @@ func (v *MappingValue) Resolve(context map[string]any) (out any, present bool, e
 		}
 		return out, present, err
 	case MapExpr:
-		return nil, false, &MappingError{Source: v.Ref, Reason: "expressions are not supported by this version"}
+		return nil, false, &MappingError{Source: v.Ref, Reason: "an expression has to be compiled before it has a value"}
 	}
 	return nil, false, &MappingError{Reason: "unknown mapping form"}
 }
