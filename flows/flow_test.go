@@ -252,7 +252,7 @@ func TestResolveMapping(t *testing.T) {
 	assert.Equal(t, "p", err.Target)
 	_, err = flows.ResolveMapping(flows.Mapping{{Target: "e", Value: flows.MappingValue{Kind: flows.MapExpr, Ref: "1"}}}, context, "t", 0)
 	require.NotNil(t, err)
-	assert.Contains(t, err.Error(), "not supported")
+	assert.Contains(t, err.Error(), "has to be compiled")
 
 	whole, err := flows.ResolveMapping(nil, context, "t", 0)
 	require.Nil(t, err)
