@@ -48,11 +48,19 @@ type PlantedNoise struct {
 	ByKind map[planted.Kind]float64 `json:"recall_by_kind"`
 }
 
+// maxNoise is a third: drop, insert and repeat exclude each other.
+const maxNoise = 0.33
+
 // plantedSeeds are the generator's numbers.
 var plantedSeeds = []uint64{1, 2, 3, 4, 5}
 
 // Run implements Runner.
 func (b Planted) Run(ctx context.Context, env Env) (any, error) {
+	for _, rate := range b.Noise {
+		if rate < 0 || rate > maxNoise {
+			return nil, flows.NewError(flows.CodeInvalid, fmt.Sprintf("--noise has %g; rates are from 0 to %g", rate, maxNoise))
+		}
+	}
 	if b.seeds == nil {
 		b.seeds = plantedSeeds
 	}

@@ -171,6 +171,8 @@ func TestPlantedBench(t *testing.T) {
 	require.Len(t, r.Noise, 1)
 	assert.Positive(t, r.Noise[0].RAt100)
 	assert.Greater(t, r.Noise[0].MappingPrecision, 0.8)
+	_, err = Planted{Noise: []float64{0.5}, Calls: 10}.Run(t.Context(), quiet)
+	require.ErrorContains(t, err, "--noise")
 }
 
 func TestJaccard(t *testing.T) {

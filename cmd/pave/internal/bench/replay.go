@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"os"
 
 	"pave/analyzer"
 	"pave/analyzer/replay"
@@ -23,6 +24,12 @@ type Replay struct {
 
 // Run implements Runner.
 func (b Replay) Run(ctx context.Context, env Env) (any, error) {
+	if b.Test == "" && (b.TrainFrac <= 0 || b.TrainFrac >= 1) {
+		return nil, flows.NewError(flows.CodeInvalid, fmt.Sprintf("--train-frac is %g; give a share between 0 and 1, or a folder to test on", b.TrainFrac))
+	}
+	if left, err := os.ReadDir(b.Export); b.Export != "" && err == nil && len(left) > 0 {
+		return nil, flows.NewError(flows.CodeInvalid, fmt.Sprintf("%s is not empty; export to a new folder", b.Export))
+	}
 	domains, err := b.read(ctx, env)
 	if err != nil {
 		return nil, err

@@ -72,7 +72,11 @@ func TestReplayOnRecordedSessions(t *testing.T) {
 	}
 	assert.Equal(t, r.TestLLMCalls, sum)
 
-	second, err := b.Run(t.Context(), quiet)
+	_, err = b.Run(t.Context(), quiet)
+	require.ErrorContains(t, err, "not empty")
+	again := b
+	again.Export = ""
+	second, err := again.Run(t.Context(), quiet)
 	require.NoError(t, err)
 	assert.Equal(t, first, second)
 
@@ -97,8 +101,12 @@ func TestReplayOfTwoFolders(t *testing.T) {
 	require.Len(t, r.Sets, 2)
 	assert.Equal(t, "api-bank", r.Sets[1].Name)
 	assert.Zero(t, r.Sets[1].NoFloor.Avoided)
-	_, err = Replay{Data: t.TempDir()}.Run(t.Context(), quiet)
+	_, err = Replay{Data: t.TempDir(), TrainFrac: 0.5}.Run(t.Context(), quiet)
 	require.ErrorContains(t, err, "no .jsonl files")
+	for _, frac := range []float64{0, 1, -1} {
+		_, err = Replay{Data: train, TrainFrac: frac}.Run(t.Context(), quiet)
+		require.ErrorContains(t, err, "--train-frac")
+	}
 }
 
 // playback answers a run's calls from recorded ones: each once, for equal arguments.
