@@ -27,7 +27,10 @@ type unmarshaler interface {
 
 // unmarshal decodes a body. The JSON decoder takes snake case and names of enums and ignores unknown fields; it refuses
 // null ids and a body of no bytes, which are nothing here.
-func unmarshal(into unmarshaler, body []byte, encoding Encoding) (err error) {
+func unmarshal(into unmarshaler, kind *message, body []byte, encoding Encoding) (err error) {
+	if err := affordable(body, encoding, kind); err != nil {
+		return err
+	}
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("the decoder failed: %v", p)
@@ -123,7 +126,7 @@ type Reader struct {
 // Traces maps the body of one trace request.
 func (rd Reader) Traces(body []byte, encoding Encoding) ([]ingest.Event, Stats, error) {
 	req := ptraceotlp.NewExportRequest()
-	if err := unmarshal(req, body, encoding); err != nil {
+	if err := unmarshal(req, traceRequest, body, encoding); err != nil {
 		return nil, Stats{}, err
 	}
 	events, stats := rd.MapTraces(req.Traces())
@@ -133,7 +136,7 @@ func (rd Reader) Traces(body []byte, encoding Encoding) ([]ingest.Event, Stats, 
 // Logs maps the body of one log request.
 func (rd Reader) Logs(body []byte, encoding Encoding) ([]ingest.Event, Stats, error) {
 	req := plogotlp.NewExportRequest()
-	if err := unmarshal(req, body, encoding); err != nil {
+	if err := unmarshal(req, logRequest, body, encoding); err != nil {
 		return nil, Stats{}, err
 	}
 	events, stats := rd.MapLogs(req.Logs())

@@ -91,6 +91,9 @@ func (h *Handler) take(ctx context.Context, tenant string, signal Signal, encodi
 	case SignalLogs:
 		events, stats, err = h.reader.Logs(body, encoding)
 	}
+	if err != nil && flows.CodeOf(err) == flows.CodeTooLarge {
+		return stats, err // the sender can do something about it, and keeping it would cost what it was refused for
+	}
 	if err != nil {
 		h.bury(tenant, signal, encoding, err.Error(), body)
 		return stats, &flows.Error{Code: flows.CodeInvalid, Message: fmt.Sprintf("the body is not an OTLP %s request: %.300s", signal, err), Err: err}

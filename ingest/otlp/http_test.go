@@ -191,6 +191,7 @@ func TestRefusals(t *testing.T) {
 		"gzip bomb":           {typeProto, "gzip", gz(zeros), 413, 8},
 		"zstd bomb":           {typeProto, "zstd", zst(zeros), 413, 8},
 		"nested gzip":         {typeProto, "gzip", gz(gz(zeros)), 400, 3},
+		"empty spans":         {typeProto, "", wrapped(bytes.Repeat([]byte{2<<3 | 2, 0}, 800_000), 2, 1), 413, 8},
 		"large plain body":    {typeProto, "", zeros[:2<<20+1], 413, 8},
 		"large packed body":   {typeProto, "gzip", append(gz(body), bytes.Repeat(gz(body), 64)...), 413, 8},
 		"many members of one": {typeProto, "gzip", bytes.Repeat(gz(zeros[:1<<20]), 16), 413, 8},

@@ -36,34 +36,29 @@ const (
 // Run implements Runner.
 func (Executor) Run(ctx context.Context, env Env) (any, error) {
 	res := ExecutorResult{Head: env.head("executor")}
-	for _, c := range []struct {
-		name  string
-		steps int
-		make  func(int, func() time.Time) (workload.Case, error)
-	}{{"linear_1", 1, workload.Linear}, {"linear_10", 10, workload.Linear}, {"linear_100", 100, workload.Linear}, {"floor_10", 10, workload.Floor}} {
-		env.note("%s", c.name)
-		w, err := c.make(c.steps, time.Now)
+	cases, err := workload.Cases(time.Now)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range cases {
+		env.note("%s", c.Name)
+		one, err := measureCase(ctx, c)
 		if err != nil {
 			return nil, err
 		}
-		one, err := measureCase(ctx, w, c.steps)
-		if err != nil {
-			return nil, err
-		}
-		one.Name, one.Steps = c.name, c.steps
 		res.Cases = append(res.Cases, one)
 	}
 	return res, nil
 }
 
-func measureCase(ctx context.Context, w workload.Case, steps int) (ExecutorCase, error) {
+func measureCase(ctx context.Context, w workload.Case) (ExecutorCase, error) {
 	for range executorWarmUp {
 		if err := w.Run(); err != nil {
 			return ExecutorCase{}, err
 		}
 	}
 	var times, allocs, bytes []float64
-	total := float64(executorRuns * steps)
+	total := float64(executorRuns * w.Steps)
 	for range executorRepetitions {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
@@ -83,7 +78,7 @@ func measureCase(ctx context.Context, w workload.Case, steps int) (ExecutorCase,
 		allocs = append(allocs, float64(after.Mallocs-before.Mallocs)/total)
 		bytes = append(bytes, float64(after.TotalAlloc-before.TotalAlloc)/total)
 	}
-	return ExecutorCase{CPUUsPerStep: median(times), AllocsPerStep: median(allocs), BytesPerStep: median(bytes)}, nil
+	return ExecutorCase{Name: w.Name, Steps: w.Steps, CPUUsPerStep: median(times), AllocsPerStep: median(allocs), BytesPerStep: median(bytes)}, nil
 }
 
 func median(v []float64) float64 {
