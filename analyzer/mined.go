@@ -116,6 +116,8 @@ func (b *minedDraft) argument(k int, a *observer.ArgFlow) refusal {
 		return ""
 	case observer.SourceOutput:
 		return b.fromOutput(k, a, src, sometimes)
+	case observer.SourceDerived:
+		return b.fromDerived(k, a.Arg, src, sometimes)
 	case observer.SourceElement:
 		if src != a {
 			return refuse("argument %s of %s comes from a step that runs once per element", a.Arg, step.tool.tool.Name)

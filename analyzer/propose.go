@@ -213,6 +213,9 @@ func mappingHash(p *observer.Pattern) string {
 		}
 		for _, a := range step.Args {
 			fmt.Fprintf(h, "%d %s %s %d %s %s %v\n", k, a.Arg, a.Kind, a.Step, a.Pointer, value.Canonical(a.Value), a.Only != nil)
+			if a.Derived != nil {
+				fmt.Fprintf(h, "%v\n", *a.Derived)
+			}
 		}
 	}
 	return hex.EncodeToString(h.Sum(nil)[:4])

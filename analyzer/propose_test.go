@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"pave/flows"
+	"pave/flows/expr"
 	"pave/flows/predicate"
 	"pave/flows/value"
 	"pave/ingest"
@@ -446,4 +447,35 @@ func TestGuardForTheOnlyElement(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, want, got, hits)
 	}
+}
+
+// Derived values are expressions over what the steps before returned.
+func TestDerivedValues(t *testing.T) {
+	find := tool("find", object("q"), "", flows.EffectRead)
+	v, err := value.Decode([]byte(`{"q":"red","find":{"no":41,"code":"0042","a b":[{"id":"r1","colour":"blue"},{"id":"r2","colour":"red"}]}}`))
+	require.NoError(t, err)
+	context := v.(map[string]any)
+	for want, d := range map[any]observer.Derived{
+		"41":      {Form: observer.FormText, Parts: []observer.Part{{Place: true, Pointer: "/no"}}},
+		int64(42): {Form: observer.FormNumber, Parts: []observer.Part{{Place: true, Pointer: "/code"}}},
+		`"41"-r1`: {Form: observer.FormTemplate, Parts: []observer.Part{{Text: `"`}, {Place: true, Pointer: "/no"}, {Text: `"-`}, {Place: true, Pointer: "/a b/0/id"}}},
+		"r2":      {Form: observer.FormSelect, List: "/a b", Field: "/colour", Take: "/id", Parts: []observer.Part{{Place: true, Arg: "q"}}},
+	} {
+		p := pair("find", "get_user_details")
+		p.DataFlow.Steps[0].Args[0].Arg, p.DataFlow.Steps[0].Args[0].Input, p.DataFlow.Inputs[0].Name, p.DataFlow.Inputs[0].Arg = "q", "q", "q", "q"
+		p.DataFlow.Steps[1].Args[0] = observer.ArgFlow{Arg: "user_id", Presence: 1, Kind: observer.SourceDerived, Derived: &d}
+		candidates, dropped := minedOnly(t, p, memory{}, find, getUser)
+		require.Empty(t, dropped)
+		mapped := candidates[0].Flow.Steps[1].InputMapping[0].Value
+		require.Equal(t, flows.MapExpr, mapped.Kind)
+		program, err := expr.Compile(mapped.Ref, []expr.Variable{{Name: "find"}, {Name: "q"}})
+		require.NoError(t, err, mapped.Ref)
+		got, err := program.Eval(context)
+		require.NoError(t, err, mapped.Ref)
+		assert.Equal(t, want, got, mapped.Ref)
+	}
+	p := pair("find", "get_user_details")
+	p.DataFlow.Steps[1].Args[0] = observer.ArgFlow{Arg: "user_id", Presence: 1, Kind: observer.SourceDerived}
+	_, dropped := minedOnly(t, p, nil, find, getUser)
+	assert.Equal(t, []string{"an argument of get_user_details is derived, but nothing says how"}, dropped)
 }

@@ -172,6 +172,8 @@ func argFlow(a observer.ArgFlow) gen.ArgFlow {
 		out.Value = value.Encode(a.Value)
 	case observer.SourceOutput, observer.SourceArg:
 		out.Step = a.Step
+	case observer.SourceDerived: // the flow's expression says how
+		out.Kind, out.Step = gen.ArgFlowKind(observer.SourceOutput), a.Step
 	}
 	return out
 }

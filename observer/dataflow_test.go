@@ -252,7 +252,7 @@ func TestFreeText(t *testing.T) {
 	body := plain.pattern("find > use").DataFlow.Steps[1].Args[0]
 	require.Equal(t, SourceInput, body.Kind)
 	require.Equal(t, "written by the caller", plain.pattern("find > use").DataFlow.Inputs[1].Origin)
-	quoting := write(func(i int) string { return j("Dear customer, the phrase is amber-%d today.", i) })
+	quoting := write(func(i int) string { return j("Dear customer, %d times the phrase is amber-%d today.", i*i+3, i) })
 	require.Equal(t, "body", quoting.blockedPath("find > use").Arg, "a text that quotes an inner result is a choice")
 	short := write(func(i int) string { return j("code %d", i*7+1) })
 	require.Equal(t, "body", short.blockedPath("find > use").Arg, "a short value from nowhere is a choice")
@@ -415,4 +415,39 @@ func TestCrossValidation(t *testing.T) {
 		return s
 	})
 	require.Equal(t, SourceInput, argOf(t, "key", sessions).Kind)
+}
+
+func derivedOf(t *testing.T, a ArgFlow) Derived {
+	t.Helper()
+	require.Equal(t, SourceDerived, a.Kind)
+	require.NotNil(t, a.Derived)
+	return *a.Derived
+}
+
+func TestNumberAsTextAndBack(t *testing.T) {
+	sessions := many(10, func(i int) ingest.Session {
+		return findUse(i, j(`{"no":%d,"code":"%d"}`, 4000+i, 700+i), j(`{"text":"%d","number":%d}`, 4000+i, 700+i))
+	})
+	require.Equal(t, Derived{Form: FormText, Parts: []Part{{Place: true, Pointer: "/no"}}}, derivedOf(t, argOf(t, "text", sessions)))
+	require.Equal(t, Derived{Form: FormNumber, Parts: []Part{{Place: true, Pointer: "/code"}}}, derivedOf(t, argOf(t, "number", sessions)))
+}
+
+func TestTemplate(t *testing.T) {
+	a := argOf(t, "subject", many(10, func(i int) ingest.Session {
+		return findUse(i, j(`{"id":"id-%d","owner":{"no":%d}}`, i, 5000+i), j(`{"subject":"Re: id-%d (%d)"}`, i, 5000+i))
+	}))
+	require.Equal(t, Derived{Form: FormTemplate, Parts: []Part{{Text: "Re: "}, {Place: true, Pointer: "/id"}, {Text: " ("},
+		{Place: true, Pointer: "/owner/no"}, {Text: ")"}}}, derivedOf(t, a))
+	require.Equal(t, "/id", a.Pointer)
+}
+
+func TestSelectByName(t *testing.T) {
+	a := argOf(t, "id", many(12, func(i int) ingest.Session {
+		rows := []string{j(`{"name":"other-%d","id":"x-%d"}`, i, i), j(`{"name":"third-%d","id":"y-%d"}`, i, i)}
+		at := i % 3
+		rows = append(rows[:at:at], append([]string{j(`{"name":"query-%d","id":"id-%d"}`, i, i)}, rows[at:]...)...)
+		return findUse(i, `{"rows":[`+rows[0]+","+rows[1]+","+rows[2]+`]}`, j(`{"id":"id-%d"}`, i))
+	}))
+	require.Equal(t, Derived{Form: FormSelect, List: "/rows", Field: "/name", Take: "/id", Parts: []Part{{Place: true, Arg: "q"}}}, derivedOf(t, a))
+	require.Equal(t, "/rows/*/id", a.Pointer)
 }

@@ -181,6 +181,8 @@ func (d *decision) trusted(a argument, c candidate, distinct int, known knowledg
 	_, _, last := d.paths.shape(c.source.path)
 	few := distinct < smallSample
 	switch {
+	case c.source.derived > 0:
+		return distinct >= minDerived && d.rightIn(d.options.MinSure, c.held, len(a.in))
 	case c.source.arg != "" && d.tools[c.source.step] == d.tools[a.step] && distinct < minRepeated:
 		return false
 	case d.picksElement(a, c.source):
@@ -195,6 +197,7 @@ func (d *decision) trusted(a argument, c candidate, distinct int, known knowledg
 // one tool.
 const (
 	minDistinct = 3
+	minDerived  = 5 // of values that are computed
 	minRepeated = 8
 )
 
@@ -276,6 +279,8 @@ func (d *decision) prefer(a argument, x, y candidate) int {
 	depthY, indexesY, lastY := d.paths.shape(y.source.path)
 	return cmp.Or(
 		cmp.Compare(y.held, x.held),
+		cmp.Compare(rankBool(x.source.derived == 0), rankBool(y.source.derived == 0)),
+		cmp.Compare(d.forms.rank(x.source.derived), d.forms.rank(y.source.derived)),
 		cmp.Compare(rankBool(x.source.arg == ""), rankBool(y.source.arg == "")),
 		cmp.Compare(rankBool(sameName(lastX+x.source.arg, a.name)), rankBool(sameName(lastY+y.source.arg, a.name))),
 		cmp.Compare(indexesX, indexesY),
@@ -284,6 +289,7 @@ func (d *decision) prefer(a argument, x, y candidate) int {
 		strings.Compare(x.source.arg, y.source.arg),
 		strings.Compare(d.paths.pointer(x.source.path, false), d.paths.pointer(y.source.path, false)),
 		strings.Compare(x.source.sub, y.source.sub),
+		cmp.Compare(x.source.derived, y.source.derived),
 	)
 }
 
@@ -326,6 +332,9 @@ func (d *decision) chance(a argument, s source) float64 {
 
 // at returns the hash of the value that a source has in this record.
 func (r *record) at(s source) (uint64, bool) {
+	if s.derived > 0 {
+		return 0, false
+	}
 	step := &r.steps[s.step]
 	if s.arg != "" {
 		i, ok := slices.BinarySearchFunc(step.args, s.arg, func(a argRecord, name string) int { return strings.Compare(a.name, name) })
@@ -344,6 +353,12 @@ func (r *record) at(s source) (uint64, bool) {
 // best is the preferred source that is better than chance; the level is shared among the sources tried.
 func (d *decision) best(a argument, copies []candidate) (candidate, bool) {
 	for _, c := range copies {
+		if c.source.derived > 0 {
+			if distinct(a) >= minDistinct { // a computed value is no coincidence where it changes with its source
+				return c, true
+			}
+			continue
+		}
 		if binomialTail(c.held, len(a.in), c.chance) < d.options.ChanceLevel/float64(len(copies)) {
 			return c, true
 		}
@@ -382,7 +397,7 @@ func (d *decision) constant(a argument, x *explanation) (v any, held int) {
 func (d *decision) named(a argument, copies []candidate, constant any) (candidate, bool) {
 	for _, c := range copies {
 		_, _, last := d.paths.shape(c.source.path)
-		if c.held == len(a.in) && sameName(last+c.source.arg, a.name) && !uninformative(constant) {
+		if c.source.derived == 0 && c.held == len(a.in) && sameName(last+c.source.arg, a.name) && !uninformative(constant) {
 			return c, true
 		}
 	}
@@ -392,7 +407,11 @@ func (d *decision) named(a argument, copies []candidate, constant any) (candidat
 func (d *decision) setCopy(flow *ArgFlow, x *explanation, o option) {
 	c := o.copy
 	flow.Kind, flow.Step, flow.Pointer = SourceOutput, c.source.step, d.paths.pointer(c.source.path, false)
-	if c.source.arg != "" {
+	switch {
+	case c.source.derived > 0:
+		flow.Kind, flow.Derived = SourceDerived, d.forms.write(c.source.derived, d.paths)
+		flow.Step, flow.Pointer = flow.Derived.origin()
+	case c.source.arg != "":
 		flow.Kind, flow.Pointer = SourceArg, c.source.arg
 	}
 	flow.Evidence.Held, flow.Evidence.Chance = c.held, c.chance
@@ -421,7 +440,7 @@ func (d *decision) rival(a argument, chosen candidate, copies []candidate) (cand
 	_, _, name := d.paths.shape(chosen.source.path)
 	for _, c := range copies {
 		_, _, last := d.paths.shape(c.source.path)
-		if c.source != chosen.source && c.source.arg == "" && c.held == chosen.held && !sameName(last, name) && !sameName(last, a.name) {
+		if c.source != chosen.source && c.source.arg == "" && c.source.derived == 0 && chosen.source.derived == 0 && c.held == chosen.held && !sameName(last, name) && !sameName(last, a.name) {
 			return c, true
 		}
 	}
@@ -463,6 +482,9 @@ func (d *decision) cite(e *Evidence, a argument, holds func(*argRecord) bool) {
 // describe names a source for people.
 func (d *decision) describe(s source) string {
 	tool := d.tools[s.step]
+	if s.derived > 0 {
+		return "a value derived from the result of step " + fmt.Sprint(s.step+1) + " (" + tool + ")"
+	}
 	switch pointer := d.paths.pointer(s.path, false); {
 	case s.arg != "":
 		return fmt.Sprintf("argument %s of step %d (%s)", s.arg, s.step+1, tool)

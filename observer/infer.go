@@ -14,7 +14,8 @@ type inference struct {
 	log     *calls
 	seed    maphash.Seed // of this pass: hashes are compared inside a pass only
 	paths   *pathTable
-	dropped int // values of results over the limit
+	forms   *derivedTable // of the chunk, as paths
+	dropped int           // values of results over the limit
 	kept    *keptSessions
 }
 
@@ -82,7 +83,7 @@ func (m *inference) examine(ctx context.Context, src Source, samples []sample) (
 			n += len(samples[to].windows)
 			to++
 		}
-		m.paths = newPathTable()
+		m.paths, m.forms = newPathTable(), newDerivedTable()
 		records, err := m.readRecords(ctx, src, samples[from:to])
 		if err != nil {
 			return nil, err

@@ -8,8 +8,8 @@ import (
 
 // Limits of paths with loops.
 const (
-	maxLoopSteps = 6  // steps, a loop being one
-	maxLoopPaths = 96 // examined
+	maxLoopSteps = 12  // steps, a loop being one
+	maxLoopPaths = 300 // examined
 )
 
 // minLoopShare is the share of its occurrences in which a path must loop where nothing links its steps: by chance some
@@ -92,6 +92,12 @@ func (m *miner) runLoops(ctx context.Context, src Source) error {
 		g := &table.levels[1][id]
 		all = append(all, path{level: 1, id: uint32(id), tokens: []uint32{g.last}, occ: int(g.occ), sessions: int(g.sessions), closed: true})
 	}
+	m.loopsOpen = map[string]bool{}
+	for i := range all {
+		if !all[i].closed {
+			m.loopsOpen[tokenKey(all[i].tokens)] = true
+		}
+	}
 	paths := m.loopPaths(all, minSessions)
 	infer := &inference{options: o, log: m.loops, seed: m.infer.seed, kept: m.infer.kept}
 	samples := make([]sample, len(paths))
@@ -125,8 +131,8 @@ func (m *miner) runLoops(ctx context.Context, src Source) error {
 	return nil
 }
 
-// loopPaths picks the paths with the most turns in occurrences that loop. Steps that loop in enough sessions run once
-// per element.
+// loopPaths picks paths that stand out, then those with the most turns in occurrences that loop. Steps that loop in enough sessions, and in a
+// tenth of those of the path, run once per element.
 func (m *miner) loopPaths(all []path, minSessions int) []loopPath {
 	sequences := make([][]uint32, len(all))
 	for i := range all {
@@ -146,7 +152,7 @@ func (m *miner) loopPaths(all []path, minSessions int) []loopPath {
 			}
 		}
 		for k, n := range sessions {
-			p.each[k] = n >= minSessions
+			p.each[k] = n >= minSessions && 10*n >= p.stats.sessions
 		}
 		if !slices.Contains(p.each, true) {
 			continue
@@ -168,7 +174,8 @@ func (m *miner) loopPaths(all []path, minSessions int) []loopPath {
 		}
 	}
 	slices.SortFunc(out, func(a, b loopPath) int {
-		return cmp.Or(cmp.Compare(b.saves, a.saves), slices.Compare(a.stats.tokens, b.stats.tokens))
+		return cmp.Or(cmp.Compare(rankBool(a.stats.closed && a.stats.stands()), rankBool(b.stats.closed && b.stats.stands())),
+			cmp.Compare(b.saves, a.saves), slices.Compare(a.stats.tokens, b.stats.tokens))
 	})
 	return out[:min(len(out), maxLoopPaths)]
 }

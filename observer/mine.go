@@ -58,6 +58,8 @@ type miner struct {
 	ranked      []int  // closed and significant, best first
 	infer       *inference
 	loops       *calls // neighbouring calls of one tool folded; nil when there are none worth it
+	// loopsOpen has the paths with folded loops that are not closed, by their tokens.
+	loopsOpen map[string]bool
 
 	tried   map[int]bool
 	pieces  []piece
@@ -344,7 +346,7 @@ func (p *path) stands() bool { return p.significant && p.score > 0 }
 func linked(flow *DataFlow) bool {
 	return len(flow.Steps) > 1 && !slices.ContainsFunc(flow.Steps[1:], func(s StepFlow) bool {
 		return !slices.ContainsFunc(s.Args, func(a ArgFlow) bool {
-			copied := a.Kind == SourceOutput || a.Kind == SourceArg || a.Kind == SourceElement && s.Each.Kind == SourceOutput
+			copied := a.Kind == SourceOutput || a.Kind == SourceArg || a.Kind == SourceDerived || a.Kind == SourceElement && s.Each.Kind == SourceOutput
 			return copied && a.Evidence.Distinct > 1
 		})
 	})

@@ -86,6 +86,18 @@ func (t *pathTable) siblings(id uint32) []uint32 {
 	return out
 }
 
+// element is the innermost list element that a path goes through, and the pointer from it; 0 when there is none.
+func (t *pathTable) element(id uint32) (element uint32, rest string) {
+	for ; id != 0; id = t.steps[id].parent {
+		s := t.steps[id]
+		if s.index >= 0 {
+			return id, rest
+		}
+		rest = "/" + value.Escape(s.key) + rest
+	}
+	return 0, ""
+}
+
 // listOf is the list that a path takes the first element of; ok is false unless it goes through one list only, at its
 // first element.
 func (t *pathTable) listOf(id uint32) (list uint32, ok bool) {

@@ -125,6 +125,8 @@ const (
 	SourceInput  SourceKind = "input" // knowable before the first step: a flow input
 	// SourceElement: the current element of the step's list, or the place in it that Pointer names.
 	SourceElement SourceKind = "element"
+	// SourceDerived: computed from earlier values, as Derived says.
+	SourceDerived SourceKind = "derived"
 	SourceChoice  SourceKind = "choice" // chosen by the model among inner results: cuts the flow, so that a Pattern has none
 )
 
@@ -140,7 +142,39 @@ type ArgFlow struct {
 	Only     *string
 	Value    any    // SourceConst
 	Input    string // SourceInput: name of the flow input
+	Derived  *Derived
 	Evidence Evidence
+}
+
+// Derived is a value computed from earlier ones.
+type Derived struct {
+	Form DerivedForm
+	// Parts: one place for FormText and FormNumber; texts and places in their order for FormTemplate; what the field is
+	// compared with for FormSelect.
+	Parts []Part
+	// FormSelect: the first element of the list at List in the result of Step whose Field equals the part; Take is what is
+	// taken of it. Field and Take are pointers in the element.
+	Step              int
+	List, Field, Take string
+}
+
+// DerivedForm says how a value is computed.
+type DerivedForm string
+
+const (
+	FormText     DerivedForm = "text"     // a number as text
+	FormNumber   DerivedForm = "number"   // text as a whole number
+	FormTemplate DerivedForm = "template" // texts around values
+	FormSelect   DerivedForm = "select"   // a field of the list's element that another field tells
+)
+
+// Part is a fixed text, or a place: a pointer into the result of a step, or an argument of one.
+type Part struct {
+	Text    string
+	Place   bool
+	Step    int
+	Pointer string
+	Arg     string // "" for a place in the result
 }
 
 // Evidence lets a reviewer check a mapping.

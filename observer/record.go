@@ -43,6 +43,8 @@ type source struct {
 	// each is set for a list whose elements are taken one by one; sub is the place in each element.
 	each bool
 	sub  string
+	// derived is the number of a derivation from what the window holds, 0 for none; then only step is set beside it.
+	derived uint32
 }
 
 // origin says how a value could be known to the caller of a flow, the most knowable first.
@@ -251,6 +253,7 @@ func (x *examination) step(k int) (rec stepRecord, ok bool) {
 		a := argRecord{name: name, hash: c.hashes[i], value: c.args[name], origin: originFirst}
 		if k > 0 {
 			a.sources = x.sources(k, name, a.value, a.hash)
+			a.sources = append(a.sources, x.derivations(k, a.value, a.sources)...)
 			a.origin, a.inner = x.origin(k, a.value)
 		}
 		rec.args[i] = a

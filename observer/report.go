@@ -2,6 +2,7 @@ package observer
 
 import (
 	"cmp"
+	"encoding/binary"
 	"fmt"
 	"slices"
 )
@@ -48,12 +49,36 @@ func (p *proof) standsAlone() bool {
 	return !p.partial && (p.stats.stands() || linked(p.flow)) && !asksOnly(p.flow)
 }
 
-// extended reports whether a flow for a longer path runs nearly as often.
+// extended reports whether a flow for a longer path does what this one does, and nearly as often, or runs a loop of it
+// for each element.
 func (m *miner) extended(p *proof) bool {
+	folded := p.stats.tokens
+	if p.log == m.log {
+		folded = slices.Compact(slices.Clone(folded))
+	}
+	loops := len(folded) < len(p.stats.tokens)
+	open := !p.stats.closed || m.loopsOpen[tokenKey(folded)]
+	if !open && !loops {
+		return false
+	}
 	return slices.ContainsFunc(m.proved, func(q proof) bool {
-		return q.log == p.log && len(q.stats.tokens) > len(p.stats.tokens) && q.standsAlone() &&
-			float64(q.stats.occ) >= (1-m.options.Delta)*float64(p.stats.occ) && contains(q.stats.tokens, p.stats.tokens)
+		switch {
+		case !q.standsAlone():
+			return false
+		case q.log == p.log:
+			return open && len(q.stats.tokens) > len(p.stats.tokens) && contains(q.stats.tokens, p.stats.tokens)
+		}
+		return q.log == m.loops && (loops || len(q.stats.tokens) > len(folded)) && contains(q.stats.tokens, folded)
 	})
+}
+
+// tokenKey is a sequence as a key.
+func tokenKey(tokens []uint32) string {
+	key := make([]byte, 0, 4*len(tokens))
+	for _, t := range tokens {
+		key = binary.LittleEndian.AppendUint32(key, t)
+	}
+	return string(key)
 }
 
 // minGain is the least that a flow must save in all sessions read: less is not worth a review.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"math/bits"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -40,13 +41,16 @@ func (d *decision) holding(a argument, holds func(*argRecord) bool) bitset {
 // copyOption holds, too, where neither the argument nor its source is there.
 func (d *decision) copyOption(a argument, c candidate) option {
 	o := option{kind: SourceOutput, copy: c, held: d.holding(a, func(r *argRecord) bool { return slices.Contains(r.sources, c.source) })}
-	if c.source.arg != "" {
+	switch {
+	case c.source.derived > 0:
+		o.kind = SourceDerived
+	case c.source.arg != "":
 		o.kind = SourceArg
 	}
 	for i, absent := range d.absent(a) {
 		for ; absent != 0; absent &= absent - 1 {
 			r := 64*i + bits.TrailingZeros64(absent)
-			if _, ok := d.records[r].at(c.source); !ok {
+			if _, ok := d.records[r].at(c.source); !ok && c.source.derived == 0 {
 				o.held.add(r)
 			}
 		}
@@ -116,7 +120,7 @@ func (d *decision) guesses(x *explanation) []option {
 func (d *decision) onlyElements(x *explanation) []option {
 	var out []option
 	for _, c := range x.part {
-		if c.source.arg != "" || len(out) == maxGuesses {
+		if c.source.arg != "" || c.source.derived > 0 || len(out) == maxGuesses {
 			continue
 		}
 		list, ok := d.paths.listOf(c.source.path)
@@ -200,7 +204,7 @@ func (d *decision) render(x *explanation, o option) ArgFlow {
 	flow := ArgFlow{Arg: x.name, Presence: float64(len(x.in)) / float64(len(d.records)),
 		Evidence: Evidence{Present: len(x.in), Distinct: x.distinct}}
 	switch o.kind {
-	case SourceOutput, SourceArg:
+	case SourceOutput, SourceArg, SourceDerived:
 		d.setCopy(&flow, x, o)
 		if o.only {
 			d.setOnly(&flow, x, o)
@@ -363,5 +367,5 @@ func sameFlow(a, b *DataFlow) bool {
 
 func sameSource(a, b ArgFlow) bool {
 	return cmp.Or(strings.Compare(a.Arg, b.Arg), strings.Compare(string(a.Kind), string(b.Kind)), cmp.Compare(a.Step, b.Step),
-		strings.Compare(a.Pointer, b.Pointer)) == 0 && value.Equal(a.Value, b.Value) && (a.Only == nil) == (b.Only == nil)
+		strings.Compare(a.Pointer, b.Pointer)) == 0 && value.Equal(a.Value, b.Value) && (a.Only == nil) == (b.Only == nil) && reflect.DeepEqual(a.Derived, b.Derived)
 }

@@ -1,0 +1,120 @@
+package analyzer
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	"pave/flows"
+	"pave/flows/expr"
+	"pave/flows/value"
+	"pave/observer"
+)
+
+// fromDerived maps a value that is computed from earlier ones: an expression over the context.
+func (b *minedDraft) fromDerived(k int, arg string, src *observer.ArgFlow, sometimes bool) refusal {
+	step := &b.steps[k]
+	text, r := b.expression(k, src.Derived)
+	if r != "" {
+		return r
+	}
+	if _, err := expr.Names(text); err != nil {
+		return refuse("argument %s of %s is derived by an expression that is refused: %s", arg, step.tool.tool.Name, err)
+	}
+	v := flows.MappingValue{Kind: flows.MapExpr, Ref: text}
+	if sometimes {
+		v = optional(v)
+	}
+	step.mapArg(arg, v)
+	return ""
+}
+
+// expression writes a derivation in the expression language.
+func (b *minedDraft) expression(k int, d *observer.Derived) (string, refusal) {
+	name := b.steps[k].tool.tool.Name
+	if d == nil || len(d.Parts) == 0 {
+		return "", refuse("an argument of %s is derived, but nothing says how", name)
+	}
+	var parts []string
+	for _, p := range d.Parts {
+		if !p.Place {
+			parts = append(parts, string(value.Encode(p.Text)))
+			continue
+		}
+		text, r := b.place(k, p)
+		if r != "" {
+			return "", r
+		}
+		if d.Form == observer.FormTemplate || d.Form == observer.FormText {
+			text = "string(" + text + ")"
+		}
+		parts = append(parts, text)
+	}
+	switch d.Form {
+	case observer.FormText, observer.FormTemplate:
+		return strings.Join(parts, " + "), ""
+	case observer.FormNumber:
+		return "int(" + parts[0] + ")", ""
+	case observer.FormSelect:
+		list, r := b.place(k, observer.Part{Place: true, Step: d.Step, Pointer: d.List})
+		if r != "" {
+			return "", r
+		}
+		return fmt.Sprintf("%s.filter(e, %s == %s)[0]%s", list, "e"+selectors(d.Field), parts[0], selectors(d.Take)), ""
+	}
+	return "", refuse("an argument of %s is derived in a way that flows cannot say: %s", name, d.Form)
+}
+
+// place writes a place of an earlier result, or what an earlier argument was.
+func (b *minedDraft) place(k int, p observer.Part) (string, refusal) {
+	name := b.steps[k].tool.tool.Name
+	if p.Step < 0 || p.Step >= k {
+		return "", refuse("an argument of %s is derived from a step that is not before it", name)
+	}
+	if p.Arg != "" {
+		src, ok := b.source(&observer.ArgFlow{Kind: observer.SourceArg, Step: p.Step, Pointer: p.Arg})
+		if !ok {
+			return "", refuse("an argument of %s is derived from an argument that is not part of the pattern", name)
+		}
+		switch src.Kind {
+		case observer.SourceInput:
+			if !identifier.MatchString(src.Input) {
+				return "", refuse("an argument of %s is derived from the input %s, which expressions cannot name", name, src.Input)
+			}
+			return src.Input, ""
+		case observer.SourceConst:
+			return string(value.Encode(src.Value)), ""
+		case observer.SourceOutput:
+			return b.place(k, observer.Part{Place: true, Step: src.Step, Pointer: src.Pointer})
+		}
+		return "", refuse("an argument of %s is derived from one that is derived itself", name)
+	}
+	from := &b.steps[p.Step]
+	if !identifier.MatchString(from.key) {
+		return "", refuse("an argument of %s is derived from the output %s, which expressions cannot name", name, from.key)
+	}
+	from.used = append(from.used, p.Pointer)
+	if from.wrapped {
+		return from.key + selectors("/"+wrapKey+p.Pointer), ""
+	}
+	return from.key + selectors(p.Pointer), ""
+}
+
+// identifier is a name that expressions can read as it is.
+var identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+// selectors writes a pointer as an expression reads it.
+func selectors(pointer string) string {
+	tokens, _ := value.ParsePointer(pointer)
+	var out strings.Builder
+	for _, token := range tokens {
+		if i, ok := value.Index(token); ok {
+			fmt.Fprintf(&out, "[%d]", i)
+		} else if identifier.MatchString(token) {
+			out.WriteString("." + token)
+		} else {
+			out.WriteString("[" + string(value.Encode(token)) + "]")
+		}
+	}
+	return out.String()
+}

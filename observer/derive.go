@@ -1,0 +1,275 @@
+package observer
+
+import (
+	"cmp"
+	"encoding/binary"
+	"slices"
+	"strconv"
+	"strings"
+
+	"pave/flows/value"
+)
+
+// form is a derivation with places of a chunk's path table. It is written down as Derived.
+type form struct {
+	kind DerivedForm
+	// FormText, FormNumber, FormTemplate: a place for each hole; texts has the text before each and, for templates, after
+	// the last.
+	holes []source
+	texts []string
+	// FormSelect: holes has the list, and the argument that its field is compared with.
+	field, take string
+}
+
+// derivedTable numbers the forms of a chunk from 1.
+type derivedTable struct {
+	ids   map[string]uint32
+	forms []form
+}
+
+func newDerivedTable() *derivedTable {
+	return &derivedTable{ids: map[string]uint32{}, forms: make([]form, 1)}
+}
+
+func (t *derivedTable) id(f form) uint32 {
+	key := []byte(f.kind)
+	for _, h := range f.holes {
+		key = binary.AppendVarint(append(key, 0), int64(h.step))
+		key = binary.AppendVarint(key, int64(h.path))
+		key = append(key, h.arg...)
+	}
+	for _, text := range append(f.texts, f.field, f.take) {
+		key = append(append(key, 1), text...)
+	}
+	id, ok := t.ids[string(key)]
+	if !ok {
+		id = uint32(len(t.forms))
+		t.ids[string(key)] = id
+		t.forms = append(t.forms, f)
+	}
+	return id
+}
+
+// rank orders derivations: the plain ones first, of templates those with fewer holes.
+func (t *derivedTable) rank(id uint32) int {
+	if id == 0 {
+		return 0
+	}
+	f := &t.forms[id]
+	switch f.kind {
+	case FormText, FormNumber:
+		return 1
+	case FormSelect:
+		return 2
+	}
+	return 2 + len(f.holes)
+}
+
+// write puts a form down with pointers.
+func (t *derivedTable) write(id uint32, paths *pathTable) *Derived {
+	f := &t.forms[id]
+	out := &Derived{Form: f.kind}
+	place := func(s source) Part {
+		if s.arg != "" {
+			return Part{Place: true, Step: s.step, Arg: s.arg}
+		}
+		return Part{Place: true, Step: s.step, Pointer: paths.pointer(s.path, false)}
+	}
+	if f.kind == FormSelect {
+		out.Step, out.List, out.Field, out.Take = f.holes[0].step, paths.pointer(f.holes[0].path, false), f.field, f.take
+		out.Parts = []Part{place(f.holes[1])}
+		return out
+	}
+	for i, h := range f.holes {
+		if i < len(f.texts) && f.texts[i] != "" {
+			out.Parts = append(out.Parts, Part{Text: f.texts[i]})
+		}
+		out.Parts = append(out.Parts, place(h))
+	}
+	if n := len(f.holes); n < len(f.texts) && f.texts[n] != "" {
+		out.Parts = append(out.Parts, Part{Text: f.texts[n]})
+	}
+	return out
+}
+
+// origin is the place that says most about where a derived value comes from.
+func (d *Derived) origin() (step int, pointer string) {
+	if d.Form == FormSelect {
+		return d.Step, d.List + "/*" + d.Take
+	}
+	for _, p := range d.Parts {
+		if p.Place {
+			return p.Step, p.Pointer
+		}
+	}
+	return 0, ""
+}
+
+// derivations lists how v could be computed from what step k could see: number and text turned into each other, an
+// element of a list that an earlier argument names, and texts around values. Where v was there as it is, only the
+// element is looked for.
+func (x *examination) derivations(k int, v any, copies []source) []source {
+	out := x.selections(k, v, copies)
+	if len(copies) > 0 {
+		return out
+	}
+	switch v := v.(type) {
+	case int64:
+		return append(out, x.converted(k, strconv.FormatInt(v, 10), FormNumber)...)
+	case string:
+		if n, err := strconv.ParseInt(v, 10, 64); err == nil && strconv.FormatInt(n, 10) == v {
+			out = append(out, x.converted(k, n, FormText)...)
+		}
+		if len(out) == 0 {
+			out = append(out, x.templates(k, v)...)
+		}
+	}
+	return out
+}
+
+// minConverted is the shortest number or text that tells something when it is found in the other form.
+const minConverted = 3
+
+func (x *examination) converted(k int, other any, kind DerivedForm) (out []source) {
+	if len(scalarText(other)) < minConverted {
+		return nil
+	}
+	m := x.view.miner
+	hash := hashOf(m.seed, other)
+	for j := range k {
+		if !x.sees(k, j) {
+			continue
+		}
+		result := x.result(j)
+		result.find(other, hash, func(n int) bool {
+			id := m.forms.id(form{kind: kind, holes: []source{{step: j, path: result.paths[n]}}})
+			out = append(out, source{step: j, derived: id})
+			return len(out) < maxMatches
+		})
+	}
+	return out
+}
+
+// selections are elements of lists that hold v and have a field equal to an argument of an earlier step, and no element
+// before them has.
+func (x *examination) selections(k int, v any, copies []source) (out []source) {
+	m := x.view.miner
+	for _, c := range copies {
+		if c.arg != "" || x.runsEach(c.step) {
+			continue
+		}
+		element, take := m.paths.element(c.path)
+		if element == 0 || take == "" {
+			continue
+		}
+		list := m.paths.steps[element].parent
+		result := x.result(c.step)
+		at := slices.Index(result.paths, element)
+		if at < 0 {
+			continue
+		}
+		object, ok := result.values[at].(map[string]any)
+		if !ok {
+			continue
+		}
+		for _, field := range sortedKeys(object) {
+			text, ok := object[field].(string)
+			if pointer := "/" + value.Escape(field); ok && len(text) >= minConverted && pointer != take {
+				out = append(out, x.named(k, c.step, list, pointer, take, text, int(m.paths.steps[element].index))...)
+			}
+		}
+	}
+	return out
+}
+
+// named makes selections of the element at an index by a field with this text, for each earlier argument that says it.
+func (x *examination) named(k, step int, list uint32, field, take, text string, index int) (out []source) {
+	m := x.view.miner
+	hash := hashOf(m.seed, text)
+	for j := range k {
+		c := x.call(j)
+		for i, arg := range c.names {
+			if x.runsEach(j) || c.hashes[i] != hash || !value.Equal(c.args[arg], text) || !x.firstWith(step, list, field, text, index) {
+				continue
+			}
+			id := m.forms.id(form{kind: FormSelect, holes: []source{{step: step, path: list}, {step: j, arg: arg}}, field: field, take: take})
+			out = append(out, source{step: step, derived: id})
+		}
+	}
+	return out
+}
+
+// firstWith reports whether no element of a list before the index has the text in its field.
+func (x *examination) firstWith(step int, list uint32, field, text string, index int) bool {
+	result := x.result(step)
+	at := slices.Index(result.paths, list)
+	if at < 0 {
+		return false
+	}
+	elements, _ := result.values[at].([]any)
+	for i := range min(index, len(elements)) {
+		if v, ok := value.Lookup(elements[i], field); ok && value.Equal(v, text) {
+			return false
+		}
+	}
+	return true
+}
+
+// Limits of templates.
+const (
+	minHole     = 4   // bytes of a value that is looked for in a text
+	maxTemplate = 200 // bytes of the text
+	maxReadings = 8   // ways to read one text
+)
+
+// hole is a value found in a text.
+type hole struct {
+	at, length int
+	from       source
+}
+
+// templates reads a text as fixed text around values of the results that step k could see.
+func (x *examination) templates(k int, text string) (out []source) {
+	if len(text) < minHole+1 || len(text) > maxTemplate {
+		return nil
+	}
+	var holes []hole
+	for j := range k {
+		if !x.sees(k, j) {
+			continue
+		}
+		result := x.result(j)
+		for n, v := range result.values {
+			part := scalarText(v)
+			if len(part) < minHole || len(part) >= len(text) {
+				continue
+			}
+			if at := strings.Index(text, part); at >= 0 {
+				holes = append(holes, hole{at, len(part), source{step: j, path: result.paths[n]}})
+			}
+		}
+	}
+	slices.SortStableFunc(holes, func(a, b hole) int { return cmp.Compare(b.length, a.length) })
+	add := func(chosen ...hole) {
+		if len(out) == maxReadings {
+			return
+		}
+		slices.SortFunc(chosen, func(a, b hole) int { return cmp.Compare(a.at, b.at) })
+		f := form{kind: FormTemplate}
+		end := 0
+		for _, h := range chosen {
+			f.texts, f.holes, end = append(f.texts, text[end:h.at]), append(f.holes, h.from), h.at+h.length
+		}
+		f.texts = append(f.texts, text[end:])
+		out = append(out, source{step: chosen[0].from.step, derived: x.view.miner.forms.id(f)})
+	}
+	for i, h := range holes {
+		add(h)
+		for _, other := range holes[i+1:] {
+			if other.at >= h.at+h.length || other.at+other.length <= h.at {
+				add(h, other)
+			}
+		}
+	}
+	return out
+}
