@@ -90,7 +90,7 @@ func sessionCall(c ingest.Call) gen.SessionCall {
 		Seq: c.Seq, Turn: int(c.Turn), Tool: c.Tool, CallID: c.CallID, Args: c.Args, Result: c.Result,
 		Status: gen.SessionCallStatus(c.Status), Error: c.Error, Truncated: c.Truncated, Start: utc(c.Start),
 		DurationMs: c.Duration.Milliseconds(), Source: c.Source, OriginKind: gen.SessionCallOriginKind(c.Origin),
-		TraceID: c.TraceID, SpanID: c.SpanID,
+		TraceID: c.TraceID, SpanID: c.SpanID, Metadata: c.Metadata,
 	}
 	if out.Status == "" {
 		out.Status = gen.SessionCallStatus(ingest.StatusUnknown)

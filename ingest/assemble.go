@@ -251,7 +251,7 @@ func buildRun(members []*item, opts AssembleOptions) AgentRun {
 		case KindToolCall:
 			run.Calls = append(run.Calls, Call{
 				Seq: len(run.Calls), Turn: it.turn, Flags: flags(previous, it, spoken, opts.Gap), Start: it.e.Start, Duration: it.e.Duration,
-				Source: it.e.Source, Origin: it.e.OriginKind, Identity: it.e.Identity, TraceID: it.e.TraceID, SpanID: it.e.SpanID,
+				Source: it.e.Source, Origin: it.e.OriginKind, Identity: it.e.Identity, TraceID: it.e.TraceID, SpanID: it.e.SpanID, Metadata: it.e.Metadata,
 				ToolCall: *it.e.Call,
 			})
 			previous, spoken = it, false

@@ -1,6 +1,9 @@
 package ingest
 
-import "time"
+import (
+	"encoding/json"
+	"time"
+)
 
 // Session is one assembled conversation or task of an agent: duplicates collapsed, calls in order. It is what
 // data-flow inference, replay and people read. Assemble makes it from events.
@@ -37,6 +40,7 @@ type Call struct {
 	Identity string
 	TraceID  string
 	SpanID   string
+	Metadata json.RawMessage // what the record had beside the known fields; nil when nothing
 	ToolCall
 }
 

@@ -1739,11 +1739,14 @@ type Session struct {
 // SessionCall defines model for SessionCall.
 type SessionCall struct {
 	// Args Any JSON value.
-	Args       JSON                  `json:"args,omitempty,omitzero"`
-	CallID     string                `json:"call_id,omitempty,omitzero"`
-	DurationMs int64                 `json:"duration_ms,omitempty,omitzero"`
-	Error      string                `json:"error,omitempty,omitzero"`
-	Flags      []SessionCallFlags    `json:"flags,omitempty,omitzero"`
+	Args       JSON               `json:"args,omitempty,omitzero"`
+	CallID     string             `json:"call_id,omitempty,omitzero"`
+	DurationMs int64              `json:"duration_ms,omitempty,omitzero"`
+	Error      string             `json:"error,omitempty,omitzero"`
+	Flags      []SessionCallFlags `json:"flags,omitempty,omitzero"`
+
+	// Metadata What the record had beside the known fields.
+	Metadata   JSON                  `json:"metadata,omitempty,omitzero"`
 	OriginKind SessionCallOriginKind `json:"origin_kind,omitempty,omitzero"`
 
 	// Result Any JSON value.

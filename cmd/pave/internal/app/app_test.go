@@ -268,7 +268,7 @@ func TestRecordAndReadASession(t *testing.T) {
 	c := clientOf(t, a, "")
 	body := `{"event":"user_message","session_id":"s","text":"hi"}
 {"event":"llm_call","session_id":"s","turn":0,"model":"m","input_tokens":10,"output_tokens":2,"duration_ms":500}
-{"tool":"a","session_id":"s","turn":0,"args":{"x":12345678901234567890},"result":{"y":1},"status":"ok"}
+{"tool":"a","session_id":"s","turn":0,"args":{"x":12345678901234567890},"result":{"y":1},"status":"ok","shop":"north"}
 {"tool":"a","session_id":"s","args":7,"seq":"x"}
 `
 	resp, err := c.RecordToolCallsWithBodyWithResponse(t.Context(), &gen.RecordToolCallsParams{Assemble: true}, "application/x-ndjson", strings.NewReader(body))
@@ -288,6 +288,7 @@ func TestRecordAndReadASession(t *testing.T) {
 	call := one.JSON200.Runs[0].Calls[0]
 	require.JSONEq(t, `{"x":12345678901234567890}`, string(call.Args))
 	require.True(t, bytes.Contains(call.Args, []byte("12345678901234567890")), "digits are kept")
+	require.JSONEq(t, `{"shop":"north"}`, string(call.Metadata), "an unknown field is kept")
 	require.EqualValues(t, 10, *one.JSON200.Runs[0].LlmCalls[0].InputTokens)
 	require.Nil(t, one.JSON200.Runs[0].LlmCalls[0].CachedTokens)
 	require.Equal(t, "hi", one.JSON200.Runs[0].UserMessages[0].Text)
