@@ -94,7 +94,7 @@ func (m *miner) runLoops(ctx context.Context, src Source) error {
 	}
 	m.loopsOpen = map[string]bool{}
 	for i := range all {
-		if !all[i].closed {
+		if all[i].partOfMore() {
 			m.loopsOpen[tokenKey(all[i].tokens)] = true
 		}
 	}

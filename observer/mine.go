@@ -58,7 +58,7 @@ type miner struct {
 	ranked      []int  // closed and significant, best first
 	infer       *inference
 	loops       *calls // neighbouring calls of one tool folded; nil when there are none worth it
-	// loopsOpen has the paths with folded loops that are not closed, by their tokens.
+	// loopsOpen has the paths with folded loops that are part of more, by their tokens.
 	loopsOpen map[string]bool
 
 	tried   map[int]bool

@@ -57,7 +57,7 @@ func (m *miner) extended(p *proof) bool {
 		folded = slices.Compact(slices.Clone(folded))
 	}
 	loops := len(folded) < len(p.stats.tokens)
-	open := !p.stats.closed || m.loopsOpen[tokenKey(folded)]
+	open := p.stats.partOfMore() || m.loopsOpen[tokenKey(folded)]
 	if !open && !loops {
 		return false
 	}

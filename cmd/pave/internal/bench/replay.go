@@ -75,6 +75,7 @@ type replayDomain struct {
 	name        string
 	train, test []recordedSession
 	all         proposals        // from the whole training part
+	loose       proposals        // the same where exactness is not asked for
 	folds       [folds]proposals // each from the training part without one fold
 	chosen      [len(points)][]*flows.Flow
 }
@@ -136,7 +137,10 @@ func taskHash(salt, task string) uint32 {
 // propose mines the training part, and each of its folds' rest.
 func (d *replayDomain) propose(ctx context.Context, env Env) (err error) {
 	env.note("proposing from %s: %d sessions, %d for the test", d.name, len(d.train), len(d.test))
-	if d.all, err = propose(ctx, d.train, nil); err != nil {
+	if d.all, err = propose(ctx, d.train, nil, observer.Options{}); err != nil {
+		return err
+	}
+	if d.loose, err = propose(ctx, d.train, nil, observer.Options{Exactness: -1}); err != nil {
 		return err
 	}
 	for f := range d.folds {
@@ -148,7 +152,7 @@ func (d *replayDomain) propose(ctx context.Context, env Env) (err error) {
 				from = append(from, s)
 			}
 		}
-		if d.folds[f], err = propose(ctx, from, other); err != nil {
+		if d.folds[f], err = propose(ctx, from, other, observer.Options{}); err != nil {
 			return err
 		}
 	}
@@ -156,7 +160,7 @@ func (d *replayDomain) propose(ctx context.Context, env Env) (err error) {
 }
 
 // propose runs a whole pass over sessions, as the service does, and scores its flows on them.
-func propose(ctx context.Context, from, other []recordedSession) (proposals, error) {
+func propose(ctx context.Context, from, other []recordedSession, options observer.Options) (proposals, error) {
 	var p proposals
 	sessions := make([]ingest.Session, len(from))
 	tools := analyzer.NewInferrer()
@@ -169,7 +173,7 @@ func propose(ctx context.Context, from, other []recordedSession) (proposals, err
 		p.other = append(p.other, replay.NewSession(s.Session))
 	}
 	src := observer.NewMemory(sessions)
-	mined, err := observer.Mine(ctx, src, observer.Options{})
+	mined, err := observer.Mine(ctx, src, options)
 	if err != nil {
 		return p, err
 	}

@@ -69,7 +69,11 @@ func (d *replayDomain) score(r *replayReport, floors [len(points)]replay.Floor) 
 	var scorers [len(points)]*replay.Scorer
 	var compiled [len(points)][]*replay.Flow
 	for i := range points {
-		d.chosen[i] = floors[i].Choose(d.all.flows, d.all.compiled, d.all.outcomes)
+		from := &d.all
+		if points[i].floor == 0 {
+			from = &d.loose
+		}
+		d.chosen[i] = floors[i].Choose(from.flows, from.compiled, from.outcomes)
 		var err error
 		if compiled[i], err = compileAll(d.chosen[i]); err != nil {
 			return err

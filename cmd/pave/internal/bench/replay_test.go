@@ -20,6 +20,7 @@ import (
 	"pave/flows"
 	"pave/flows/value"
 	"pave/ingest"
+	"pave/observer"
 )
 
 // recordedFolder makes a folder of some of the recorded files, or skips.
@@ -153,7 +154,7 @@ func TestExecutorAgrees(t *testing.T) {
 			domains, err := Replay{Data: recordedFolder(t, name), TrainFrac: 0.7}.read(t.Context(), quiet)
 			require.NoError(t, err)
 			d := &domains[0]
-			p, err := propose(t.Context(), d.train, d.test)
+			p, err := propose(t.Context(), d.train, d.test, observer.Options{})
 			require.NoError(t, err)
 			tools := analyzer.NewInferrer()
 			for _, s := range append(d.train, d.test...) {
