@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -98,8 +99,15 @@ func (c *change) save(e *entry) error {
 // toolset are the current tool definitions of a tenant: the declared one of a name, else the inferred one.
 type toolset map[string]ToolVersion
 
+// library is what flows are made of: tools, and the flows that steps call, which are read when they are looked up.
+type library struct {
+	toolset
+	r      *store.Reader
+	tenant string
+}
+
 // toolsIn reads the toolset.
-func toolsIn(r *store.Reader, tenant string) (toolset, error) {
+func toolsIn(r *store.Reader, tenant string) (*library, error) {
 	rows, err := r.Tools(tenant)
 	if err != nil {
 		return nil, err
@@ -115,12 +123,17 @@ func toolsIn(r *store.Reader, tenant string) (toolset, error) {
 		}
 		set[row.Name] = *t
 	}
-	return set, nil
+	return &library{set, r, tenant}, nil
 }
 
-// declaredIn reads the declared ones of the named tools.
-func declaredIn(r *store.Reader, tenant string, names []string) (toolset, error) {
-	set := make(toolset, len(names))
+// declaredIn reads the declared ones of the tools that a flow, and those that it calls, reach.
+func declaredIn(r *store.Reader, tenant string, flow *flows.Flow) (*library, error) {
+	lib := &library{toolset{}, r, tenant}
+	names := ToolNames(flow)
+	for _, called := range lib.called(flow) {
+		names = append(names, ToolNames(called.Flow)...)
+	}
+	set := lib.toolset
 	for _, name := range names {
 		row, err := r.Tool(tenant, name, false)
 		if errors.Is(err, store.ErrNotFound) {
@@ -135,7 +148,33 @@ func declaredIn(r *store.Reader, tenant string, names []string) (toolset, error)
 		}
 		set[name] = *t
 	}
-	return set, nil
+	return lib, nil
+}
+
+// called looks up the flows that a flow calls, directly or through others, by the reference that the step writes: the
+// version that it names, else the active one. What cannot be read is left out, so that compiling says that it is missing.
+func (l *library) called(f *flows.Flow) map[string]*FlowVersion {
+	found := map[string]*FlowVersion{}
+	var walk func(*flows.Flow)
+	walk = func(f *flows.Flow) {
+		for i := range f.Steps {
+			ref := f.Steps[i].FlowName
+			if ref == "" || found[ref] != nil {
+				continue
+			}
+			name, version, _ := strings.Cut(ref, "@")
+			row, err := l.r.FlowVersion(l.tenant, name, version)
+			if err != nil {
+				continue
+			}
+			if v, err := flowVersion(row); err == nil {
+				found[ref] = v
+				walk(v.Flow)
+			}
+		}
+	}
+	walk(f)
+	return found
 }
 
 func toolVersion(row store.ToolRow) (*ToolVersion, error) {
@@ -181,32 +220,56 @@ func ToolNames(f *flows.Flow) []string {
 	return names
 }
 
-// content is what the current tools say of a flow.
+// content is what the current tools and flows say of a flow. Safety, unbound and tools are also those of the flows that
+// it calls; these pin their tools themselves.
 type content struct {
 	safety  flows.SideEffects
 	unbound []string
-	tools   map[string]*flows.Tool // declared ones
-	hashes  map[string]string      // of the declared ones
+	tools   map[string]*flows.Tool  // declared ones
+	hashes  map[string]string       // of the declared ones of the flow's own steps
+	called  map[string]*FlowVersion // by the reference of the step
 }
 
-// contentOf looks up the tools of a flow. A tool whose safety is not known counts as external.
-func (ts toolset) contentOf(f *flows.Flow) content {
-	c := content{safety: flows.EffectNone, tools: map[string]*flows.Tool{}, hashes: map[string]string{}}
+// contentOf looks up the tools of a flow and of those that it calls. A tool whose safety is not known counts as external.
+func (l *library) contentOf(f *flows.Flow) content {
+	c := content{safety: flows.EffectNone, tools: map[string]*flows.Tool{}, hashes: map[string]string{}, called: l.called(f)}
 	for _, name := range ToolNames(f) {
-		t := ts.declared(name)
-		level := flows.EffectExternal
-		if t != nil {
-			c.tools[name], c.hashes[name] = t.Tool, t.SchemaHash
-			level = flows.Effects(t.Tool.Safety)
+		if t := l.addTool(&c, name); t != nil {
+			c.hashes[name] = t.SchemaHash
 		}
-		if flows.Exceeds(level, c.safety) {
-			c.safety = level
-		}
-		if t == nil || t.Tool.Binding == nil {
-			c.unbound = append(c.unbound, name)
+	}
+	for _, ref := range slices.Sorted(maps.Keys(c.called)) {
+		for _, name := range ToolNames(c.called[ref].Flow) {
+			l.addTool(&c, name)
 		}
 	}
 	return c
+}
+
+// addTool counts a tool into the content; nil when there is no declared one.
+func (l *library) addTool(c *content, name string) *ToolVersion {
+	t := l.declared(name)
+	level := flows.EffectExternal
+	if t != nil {
+		c.tools[name] = t.Tool
+		level = flows.Effects(t.Tool.Safety)
+	}
+	if flows.Exceeds(level, c.safety) {
+		c.safety = level
+	}
+	if (t == nil || t.Tool.Binding == nil) && !slices.Contains(c.unbound, name) {
+		c.unbound = append(c.unbound, name)
+	}
+	return t
+}
+
+// callable are the called flows as a compiler sees them: with the status that their gate has.
+func (c *content) callable() map[string]*flows.Flow {
+	out := make(map[string]*flows.Flow, len(c.called))
+	for ref, v := range c.called {
+		out[ref] = v.Flow
+	}
+	return out
 }
 
 // changedTools lists the tools whose schema hash is in both maps and differs, sorted.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 
 	"pave/flows"
 	"pave/governance/store"
@@ -158,16 +160,18 @@ func (c *change) setStatus(v *FlowVersion, status flows.Status, pins map[string]
 	return c.audit(action, "flow/"+flow.Name+"@"+flow.Version, detail)
 }
 
-// Admission is a flow version that may run now, with the tools it reaches.
+// Admission is a flow version that may run now, with the tools and flows it reaches.
 type Admission struct {
 	Version FlowVersion
 	Tools   map[string]*flows.Tool
-	// Key names exactly this content: flow, version, digest and tool definitions. Equal keys compile to equal plans.
+	Flows   map[string]*flows.Flow // that steps call, by the reference that they write
+	// Key names exactly this content: flow, version, digest, called flows and tool definitions. Equal keys compile to
+	// equal plans.
 	Key string
 }
 
 // Admit says whether the actor may run a flow now: a version whose status is active, whose tools are as they
-// were pinned, and bound. version "" takes the active pointer.
+// were pinned, and bound, and so for the flows that it calls. version "" takes the active pointer.
 func (s *Service) Admit(ctx context.Context, actor Actor, name, version string) (a *Admission, err error) {
 	err = s.view(ctx, actor, ActionRun, func(r *store.Reader, tenant string, _ Policy) error {
 		row, err := flowRowIn(r, tenant, name, version)
@@ -181,29 +185,54 @@ func (s *Service) Admit(ctx context.Context, actor Actor, name, version string) 
 		if err != nil {
 			return err
 		}
-		names := ToolNames(v.Flow)
-		tools, err := declaredIn(r, tenant, names)
+		lib, err := declaredIn(r, tenant, v.Flow)
 		if err != nil {
 			return err
 		}
-		now := tools.contentOf(v.Flow)
-		if drift := drifted(v.Flow.ToolSchemaHashes, now.hashes); len(drift) > 0 {
-			return driftError(fmt.Sprintf("flow %s@%s was approved with other tools", name, row.Version), drift)
+		now := lib.contentOf(v.Flow)
+		if err := lib.checkCallable(v, now.called); err != nil {
+			return err
 		}
 		if len(now.unbound) > 0 {
 			return unboundError(now.unbound)
 		}
-		key, err := admissionKey(row, names, tools)
-		a = &Admission{Version: *v, Tools: now.tools, Key: key}
+		key, err := admissionKey(v, now.called, lib.toolset)
+		a = &Admission{Version: *v, Tools: now.tools, Flows: now.callable(), Key: key}
 		return err
 	})
 	return a, err
 }
 
+// checkCallable holds a flow and those that it calls against the tools that each was approved with, and the gates of
+// the called ones.
+func (l *library) checkCallable(v *FlowVersion, called map[string]*FlowVersion) error {
+	for _, ref := range slices.Sorted(maps.Keys(called)) {
+		if sub := called[ref]; sub.Status != flows.StatusActive {
+			return flows.NewError(flows.CodeFlowStatus, fmt.Sprintf("flow %s@%s calls %s@%s, which is %s; only active versions run",
+				v.Flow.Name, v.Flow.Version, sub.Flow.Name, sub.Flow.Version, sub.Status))
+		}
+	}
+	for _, v := range append([]*FlowVersion{v}, slices.Collect(maps.Values(called))...) {
+		now := make(map[string]string, len(v.Flow.ToolSchemaHashes))
+		for name := range v.Flow.ToolSchemaHashes {
+			if t := l.declared(name); t != nil {
+				now[name] = t.SchemaHash
+			}
+		}
+		if drift := drifted(v.Flow.ToolSchemaHashes, now); len(drift) > 0 {
+			return driftError(fmt.Sprintf("flow %s@%s was approved with other tools", v.Flow.Name, v.Flow.Version), drift)
+		}
+	}
+	return nil
+}
+
 // admissionKey lists what a plan is made of. Tools enter by revision, which changes with anything in them.
-func admissionKey(row store.FlowVersionRow, names []string, tools toolset) (string, error) {
-	parts := []string{row.Name, row.Version, row.Digest}
-	for _, name := range names {
+func admissionKey(v *FlowVersion, called map[string]*FlowVersion, tools toolset) (string, error) {
+	parts := []string{v.Flow.Name, v.Flow.Version, v.Digest}
+	for _, ref := range slices.Sorted(maps.Keys(called)) {
+		parts = append(parts, ref, called[ref].Flow.Version, called[ref].Digest)
+	}
+	for _, name := range slices.Sorted(maps.Keys(tools)) {
 		parts = append(parts, fmt.Sprintf("%s#%d", name, tools[name].Revision))
 	}
 	raw, err := json.Marshal(parts)

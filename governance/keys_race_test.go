@@ -18,7 +18,7 @@ func TestNotingUseRevivesNoRevokedKey(t *testing.T) {
 	db, err := store.Open(ctx, filepath.Join(t.TempDir(), "state.db"))
 	require.NoError(t, err)
 	defer func() { require.NoError(t, db.Close()) }()
-	s := New(Options{Store: db, Check: func(*flows.Flow, map[string]*flows.Tool) []flows.ErrorDetail { return nil }})
+	s := New(Options{Store: db, Check: func(*flows.Flow, map[string]*flows.Tool, map[string]*flows.Flow) []flows.ErrorDetail { return nil }})
 	admin := Actor{Principal: "local:root", Scopes: []Scope{ScopeAdmin}}
 	key, secret, err := s.CreateKey(ctx, admin, KeyRequest{Principal: "person:bob", Scopes: []Scope{ScopeRead}})
 	require.NoError(t, err)

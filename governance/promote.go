@@ -70,7 +70,11 @@ func (c *change) checkRunnable(flow *flows.Flow, now content) error {
 	if len(now.unbound) > 0 {
 		return unboundError(now.unbound)
 	}
-	if problems := c.s.check(flow, now.tools); len(problems) > 0 {
+	called := now.callable()
+	if _, own := called[flow.Name]; own { // what is checked here is about to be the active version of its name
+		called[flow.Name] = flow
+	}
+	if problems := c.s.check(flow, now.tools, called); len(problems) > 0 {
 		return flows.NewError(flows.CodeCompile, fmt.Sprintf("the flow does not compile: %s", problems[0].Detail), problems...)
 	}
 	return nil

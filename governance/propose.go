@@ -90,11 +90,11 @@ func (s *Service) Propose(ctx context.Context, actor Actor, candidates []analyze
 // queue is the state of the queue during one Propose.
 type queue struct {
 	*change
-	tools   toolset
+	tools   *library
 	pending map[analyzer.Source]int
 }
 
-func newQueue(c *change, tools toolset) (*queue, error) {
+func newQueue(c *change, tools *library) (*queue, error) {
 	rows, err := c.ProposalsInStates(c.tenant, openStates...)
 	if err != nil {
 		return nil, err

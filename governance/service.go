@@ -22,8 +22,9 @@ type RunStats interface {
 	RunStats(ctx context.Context, tenant string, from, to time.Time) ([]eventstore.RunStat, error)
 }
 
-// Check compiles a flow against its tools and returns what is wrong; none means that it would run.
-type Check func(flow *flows.Flow, tools map[string]*flows.Tool) []flows.ErrorDetail
+// Check compiles a flow against its tools and the flows that it calls, which come by the references that steps write
+// ("name" or "name@version"), and returns what is wrong; none means that it would run.
+type Check func(flow *flows.Flow, tools map[string]*flows.Tool, called map[string]*flows.Flow) []flows.ErrorDetail
 
 // Options are the seams of a Service. Store and Check are required.
 type Options struct {

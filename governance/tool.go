@@ -217,11 +217,14 @@ func ValidToolName(name string) bool {
 // Tools lists the current definitions by name: the declared one, else the inferred one (see Tool.Origin).
 func (s *Service) Tools(ctx context.Context, actor Actor) (out []ToolVersion, err error) {
 	err = s.view(ctx, actor, ActionRead, func(r *store.Reader, tenant string, _ Policy) error {
-		set, err := toolsIn(r, tenant)
-		for _, t := range set {
+		lib, err := toolsIn(r, tenant)
+		if err != nil {
+			return err
+		}
+		for _, t := range lib.toolset {
 			out = append(out, t)
 		}
-		return err
+		return nil
 	})
 	slices.SortFunc(out, func(a, b ToolVersion) int { return strings.Compare(a.Tool.Name, b.Tool.Name) })
 	return out, err

@@ -71,7 +71,7 @@ func TestRecordedCustomerService(t *testing.T) {
 		}
 		queue = append(queue, tools)
 		require.Equal(t, p.Digest, flows.Digest(p.Flow))
-		require.Empty(t, runs.Check(p.Flow, known), "%s compiles against the inferred tools", p.Flow.Name)
+		require.Empty(t, runs.Check(p.Flow, known, nil), "%s compiles against the inferred tools", p.Flow.Name)
 	}
 	queue = queue[:min(10, len(queue))]
 	require.Contains(t, queue, []string{"find_user_id_by_name_zip", "get_user_details"})

@@ -279,7 +279,7 @@ func (s *Service) plan(a *governance.Admission) (*executor.Plan, error) {
 	if plan != nil {
 		return plan, nil
 	}
-	plan, found := executor.Compile(a.Version.Flow, executor.Tools(a.Tools), executor.CompileOptions{})
+	plan, found := executor.Compile(a.Version.Flow, executor.Tools(a.Tools), executor.CompileOptions{Flows: calledFlows(a.Flows)})
 	if problems := errorsOf(found); plan == nil || len(problems) > 0 {
 		return nil, flows.NewError(flows.CodeCompile, fmt.Sprintf("flow %s@%s does not compile: %s",
 			a.Version.Flow.Name, a.Version.Flow.Version, problems[0].Detail), problems...)
@@ -293,9 +293,21 @@ func (s *Service) plan(a *governance.Admission) (*executor.Plan, error) {
 	return plan, nil
 }
 
-// Check is a governance.Check: what keeps a flow from running with these tools.
-func Check(flow *flows.Flow, tools map[string]*flows.Tool) []flows.ErrorDetail {
-	_, found := executor.Compile(flow, executor.Tools(tools), executor.CompileOptions{})
+// calledFlows are the flows that steps call, by the reference that they write.
+type calledFlows map[string]*flows.Flow
+
+// Flow implements executor.FlowSet.
+func (c calledFlows) Flow(name, version string) (*flows.Flow, bool) {
+	if version != "" {
+		name += "@" + version
+	}
+	flow, ok := c[name]
+	return flow, ok
+}
+
+// Check is a governance.Check: what keeps a flow from running with these tools and flows.
+func Check(flow *flows.Flow, tools map[string]*flows.Tool, called map[string]*flows.Flow) []flows.ErrorDetail {
+	_, found := executor.Compile(flow, executor.Tools(tools), executor.CompileOptions{Flows: calledFlows(called)})
 	return errorsOf(found)
 }
 
