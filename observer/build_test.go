@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 
@@ -42,7 +43,7 @@ func sessionOf(id, words string) ingest.Session {
 func logOf(t testing.TB, src Source) *calls {
 	t.Helper()
 	ctx := context.Background()
-	raw, err := readSequences(ctx, src, store.SequenceFilter{})
+	raw, err := readSequences(ctx, src, store.SequenceFilter{}, math.MaxInt)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +51,7 @@ func logOf(t testing.TB, src Source) *calls {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return normalise(raw, names)
+	return normalise(raw, names, nil)
 }
 
 // written is the log's stretches as words: each call is its tool and its position, failed calls end with !.

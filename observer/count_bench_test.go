@@ -2,6 +2,7 @@ package observer
 
 import (
 	"context"
+	"math"
 	"sync"
 	"syscall"
 	"testing"
@@ -14,12 +15,12 @@ import (
 // million is a generated log of a million calls as a mining pass reads it.
 var million = sync.OnceValue(func() *calls {
 	log := planted.Generate(planted.Options{Noise: planted.DefaultNoise})
-	raw, err := readSequences(context.Background(), log, store.SequenceFilter{})
+	raw, err := readSequences(context.Background(), log, store.SequenceFilter{}, math.MaxInt)
 	if err != nil {
 		panic(err)
 	}
 	names, _ := log.ToolNames(context.Background())
-	return normalise(raw, names)
+	return normalise(raw, names, nil)
 })
 
 // BenchmarkCount counts a million calls, all lengths 2..16, at 0.1 % of the sessions.

@@ -23,7 +23,7 @@ const (
 // gives them. It runs in the calling goroutine; errors are those of the source and of ctx.
 func Mine(ctx context.Context, src Source, options Options) (*Result, error) {
 	o := options.withDefaults()
-	raw, err := readSequences(ctx, src, o.Filter)
+	raw, err := readSequences(ctx, src, o.Filter, o.MaxCalls)
 	if err != nil {
 		return nil, fmt.Errorf("read sequences: %w", err)
 	}
@@ -34,17 +34,41 @@ func Mine(ctx context.Context, src Source, options Options) (*Result, error) {
 	if len(raw.tools) > 0 && int(raw.maxTool) >= len(names) {
 		return nil, fmt.Errorf("sequences name tool %d of %d", raw.maxTool, len(names))
 	}
-	log := normalise(raw, names)
+	skip := toolSet(o.SkipTools)
+	m, err := mineLog(ctx, src, o, normalise(raw, names, skip))
+	if err != nil {
+		return nil, err
+	}
+	result := m.result()
+	result.LeftOut = raw.leftOut
+	if !o.SkipNoise || o.MaxEvaluated < 0 {
+		return result, nil
+	}
+	return m.withoutNoise(ctx, src, result, func(noise []string) *calls {
+		for _, tool := range noise {
+			skip[tool] = true
+		}
+		return normalise(raw, names, skip)
+	})
+}
+
+// mineLog counts and selects in a normalised log, and infers the data flow of what it selected.
+func mineLog(ctx context.Context, src Source, o Options, log *calls) (*miner, error) {
 	o = o.withSessions(len(log.sessions))
 	minSessions := max(o.MinSessions, int(math.Ceil(o.MinShare*float64(len(log.sessions)))))
 	table := count(log, o.MaxLength, uint32(minSessions))
 	o.Progress(Progress{Stage: "count", Done: log.read, Total: log.read})
 	m := newMiner(o, log, table)
 	m.minSessions = minSessions
-	if err := m.run(ctx, src); err != nil {
-		return nil, err
+	return m, m.run(ctx, src)
+}
+
+func toolSet(tools []string) map[string]bool {
+	set := make(map[string]bool, len(tools))
+	for _, tool := range tools {
+		set[tool] = true
 	}
-	return m.result(), nil
+	return set
 }
 
 // miner is the selection part of a pass.

@@ -1,9 +1,12 @@
 package observer
 
 import (
+	"cmp"
 	"context"
+	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"pave/ingest"
 	"pave/ingest/store"
@@ -30,6 +33,8 @@ type calls struct {
 	seqs     []sequenceInfo
 
 	read, repeats, retries, turns int
+	// flowCalls are calls of flows and of their steps: never mined. skipped are calls of tools that the pass leaves out.
+	flowCalls, skipped int
 }
 
 // sequenceInfo is where a sequence came from.
@@ -37,6 +42,25 @@ type sequenceInfo struct {
 	session uint32
 	run     int
 	agent   uint32
+	day     int32 // since 1970 in UTC of its first call, noDay when the time is unknown
+}
+
+// noDay is the day of sequences without a time.
+const noDay = math.MinInt32
+
+func dayOf(t time.Time) int32 {
+	if t.IsZero() {
+		return noDay
+	}
+	return int32(floorDiv(t.Unix(), 24*60*60))
+}
+
+func floorDiv(a, b int64) int64 {
+	q := a / b
+	if a%b < 0 {
+		q--
+	}
+	return q
 }
 
 // rawSequences keeps sequences as they were read, until all are there and tools have their final tokens.
@@ -48,52 +72,96 @@ type rawSequences struct {
 	maxTool  uint32
 	inOrder  bool
 	previous string
+	leftOut  int // calls that were too many
 }
 
 type rawSequence struct {
 	session  string
 	run      int
 	agent    uint32
+	day      int32
 	from, to int
 }
 
-func readSequences(ctx context.Context, src Source, filter store.SequenceFilter) (*rawSequences, error) {
+func readSequences(ctx context.Context, src Source, filter store.SequenceFilter, maxCalls int) (*rawSequences, error) {
 	raw := &rawSequences{agents: make(map[string]uint32), inOrder: true}
 	err := src.Sequences(ctx, filter, func(s *ingest.Sequence) error {
-		agent, ok := raw.agents[s.Agent]
-		if !ok {
-			agent = uint32(len(raw.agents))
-			raw.agents[strings.Clone(s.Agent)] = agent
+		raw.add(s)
+		if len(raw.tools)-maxCalls > maxCalls/4 {
+			raw.trim(maxCalls)
 		}
-		from := len(raw.tools)
-		raw.tools = append(raw.tools, s.Tools...)
-		raw.flags = append(raw.flags, s.Flags...)
-		id := raw.previous
-		if id != s.SessionID {
-			id = strings.Clone(s.SessionID)
-		}
-		if n := len(raw.seqs); n > 0 && (id < raw.previous || id == raw.previous && s.RunIndex < raw.seqs[n-1].run) {
-			raw.inOrder = false
-		}
-		raw.previous = id
-		raw.seqs = append(raw.seqs, rawSequence{session: id, run: s.RunIndex, agent: agent, from: from, to: len(raw.tools)})
 		return ctx.Err()
 	})
 	if err != nil {
 		return nil, err
 	}
+	raw.trim(maxCalls)
 	if !raw.inOrder {
 		slices.SortStableFunc(raw.seqs, func(a, b rawSequence) int {
-			if c := strings.Compare(a.session, b.session); c != 0 {
-				return c
-			}
-			return a.run - b.run
+			return cmp.Or(strings.Compare(a.session, b.session), cmp.Compare(a.run, b.run))
 		})
 	}
 	for _, t := range raw.tools {
 		raw.maxTool = max(raw.maxTool, t)
 	}
 	return raw, nil
+}
+
+// add keeps a copy of a sequence.
+func (raw *rawSequences) add(s *ingest.Sequence) {
+	agent, ok := raw.agents[s.Agent]
+	if !ok {
+		agent = uint32(len(raw.agents))
+		raw.agents[strings.Clone(s.Agent)] = agent
+	}
+	from := len(raw.tools)
+	raw.tools = append(raw.tools, s.Tools...)
+	raw.flags = append(raw.flags, s.Flags...)
+	id := raw.previous
+	if id != s.SessionID {
+		id = strings.Clone(s.SessionID)
+	}
+	if n := len(raw.seqs); n > 0 && (id < raw.previous || id == raw.previous && s.RunIndex < raw.seqs[n-1].run) {
+		raw.inOrder = false
+	}
+	raw.previous = id
+	raw.seqs = append(raw.seqs, rawSequence{session: id, run: s.RunIndex, agent: agent, day: dayOf(s.Start), from: from, to: len(raw.tools)})
+}
+
+// trim drops sequences until at most maxCalls calls are left, those that began first and those without a time before
+// all others; among those of one day the ones that were read first.
+func (raw *rawSequences) trim(maxCalls int) {
+	drop := len(raw.tools) - maxCalls
+	if drop <= 0 {
+		return
+	}
+	order := make([]int, len(raw.seqs))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(raw.seqs[a].day, raw.seqs[b].day) })
+	gone := make([]bool, len(raw.seqs))
+	for _, i := range order {
+		if drop <= 0 {
+			break
+		}
+		s := raw.seqs[i]
+		gone[i] = true
+		drop -= s.to - s.from
+		raw.leftOut += s.to - s.from
+	}
+	at, kept := 0, raw.seqs[:0]
+	for i, s := range raw.seqs {
+		if gone[i] {
+			continue
+		}
+		n := copy(raw.tools[at:], raw.tools[s.from:s.to])
+		copy(raw.flags[at:], raw.flags[s.from:s.to])
+		s.from, s.to = at, at+n
+		at += n
+		kept = append(kept, s)
+	}
+	raw.seqs, raw.tools, raw.flags = kept, raw.tools[:at], raw.flags[:at]
 }
 
 // tokens gives every tool that occurs the rank of its name, and the names in that order.
@@ -125,21 +193,30 @@ type keptCall struct {
 
 // normalise cuts sequences into stretches, folds repeats and retries, and orders parallel calls by tool, so that
 // permutations of one wave are one pattern. A stretch ends after a failure that nothing made good: what comes
-// later is the agent's reaction, not the routine.
-func normalise(raw *rawSequences, names []string) *calls {
+// later is the agent's reaction, not the routine. Calls of the tools to skip are left out and end nothing. Sequences
+// without a call that an agent made by itself are no sessions: what only ran flows says nothing of habits.
+func normalise(raw *rawSequences, names []string, skip map[string]bool) *calls {
 	token, tools := raw.tokens(names)
+	skipped := make([]bool, len(tools))
+	for i, name := range tools {
+		skipped[i] = skip[name]
+	}
 	n := len(raw.tools)
 	log := &calls{tools: tools,
 		tok: make([]uint32, 0, n), wave: make([]uint32, 0, n), pos: make([]uint32, 0, n), failed: make([]bool, 0, n),
 		session: make([]uint32, 0, n), seqs: make([]sequenceInfo, 0, len(raw.seqs))}
 	var buffer []keptCall
 	for _, s := range raw.seqs {
+		if !slices.ContainsFunc(raw.flags[s.from:s.to], func(f ingest.CallFlag) bool { return f&ingest.FlagNotAgent == 0 }) {
+			log.flowCalls += s.to - s.from
+			continue
+		}
 		if k := len(log.sessions); k == 0 || log.sessions[k-1] != s.session {
 			log.sessions = append(log.sessions, s.session)
 			log.order = append(log.order, shuffled(s.session))
 		}
-		log.seqs = append(log.seqs, sequenceInfo{session: uint32(len(log.sessions) - 1), run: s.run, agent: s.agent})
-		buffer = log.addSequence(raw, s, token, buffer)
+		log.seqs = append(log.seqs, sequenceInfo{session: uint32(len(log.sessions) - 1), run: s.run, agent: s.agent, day: s.day})
+		buffer = log.addSequence(raw, s, token, skipped, buffer)
 	}
 	log.starts = append(log.starts, uint32(len(log.tok)))
 	return log
@@ -154,22 +231,29 @@ func shuffled(id string) uint64 {
 	return mix(h, tagText)
 }
 
-func (log *calls) addSequence(raw *rawSequences, s rawSequence, token []uint32, buffer []keptCall) []keptCall {
+func (log *calls) addSequence(raw *rawSequences, s rawSequence, token []uint32, skipped []bool, buffer []keptCall) []keptCall {
 	buffer = buffer[:0]
+	fresh := true // no call of the stretch was read yet
 	for i := s.from; i < s.to; i++ {
 		flag := raw.flags[i]
 		if flag&ingest.FlagNotAgent != 0 {
+			log.flowCalls++
 			log.addStretch(buffer)
-			buffer = buffer[:0]
+			buffer, fresh = buffer[:0], true
 			continue
 		}
 		if flag&ingest.FlagBreak != 0 {
 			log.addStretch(buffer)
-			buffer = buffer[:0]
+			buffer, fresh = buffer[:0], true
 		}
 		log.read++
-		if len(buffer) == 0 || flag&ingest.FlagParallel == 0 {
+		if fresh || flag&ingest.FlagParallel == 0 {
 			log.turns++
+		}
+		fresh = false
+		if skipped[token[raw.tools[i]]] {
+			log.skipped++
+			continue
 		}
 		c := keptCall{tok: token[raw.tools[i]], wave: uint32(log.turns), pos: uint32(i - s.from), failed: flag&ingest.FlagError != 0}
 		if k := len(buffer); k > 0 && flag&ingest.FlagRepeat != 0 && buffer[k-1].tok == c.tok {

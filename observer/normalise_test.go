@@ -1,11 +1,15 @@
 package observer
 
 import (
+	"fmt"
+	"math"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"pave/ingest"
+	"pave/ingest/store"
 )
 
 func TestNormalise(t *testing.T) {
@@ -43,6 +47,61 @@ func TestNormaliseCounts(t *testing.T) {
 	require.Equal(t, 1, log.retries)
 	require.Equal(t, 5, log.turns, "a, its repeat, the failure, the wave of b and c, and d")
 	require.Equal(t, []string{"a1 b3 c4", "d6"}, written(log))
+}
+
+// Sessions that only ran flows are no support and no denominator of it; what agents do beside flows is.
+func TestFlowRunsLeaveNoEcho(t *testing.T) {
+	sessions := []ingest.Session{sessionOf("s1", "a b ~f ~a ~b c"), sessionOf("s2", "~f ~a ~b"), sessionOf("s3", "a b")}
+	for i := range 3000 {
+		sessions = append(sessions, sessionOf(fmt.Sprintf("run%04d", i), "~f ~a ~b"))
+	}
+	log := logOf(t, NewMemory(sessions))
+	require.Equal(t, []string{"s1", "s3"}, log.sessions)
+	require.Equal(t, 3+3+9000, log.flowCalls)
+	require.Equal(t, []string{"a0 b1", "c5", "a0 b1"}, written(log))
+	result := mine(t, Options{MinSessions: 2, MaxEvaluated: -1}, sessions...)
+	require.Equal(t, 2, result.Sessions)
+	require.Equal(t, 5, result.Calls)
+	require.Equal(t, 1, result.Counted[2], "two sessions of two are enough, those of flow runs do not raise what is asked")
+}
+
+func TestSkippedToolsAreLeftOut(t *testing.T) {
+	sessions := []ingest.Session{sessionOf("s1", "think a think b |think c"), sessionOf("s2", "a &think b"), sessionOf("s3", "think think")}
+	raw, err := readSequences(t.Context(), NewMemory(sessions), store.SequenceFilter{}, math.MaxInt)
+	require.NoError(t, err)
+	names, err := NewMemory(sessions).ToolNames(t.Context())
+	require.NoError(t, err)
+	log := normalise(raw, names, map[string]bool{"think": true})
+	require.Equal(t, []string{"a1 b3", "c5", "a0 b2"}, written(log))
+	require.Equal(t, 6, log.skipped)
+	require.Equal(t, 11, log.read)
+	require.Equal(t, 6+2+2, log.turns, "the model asked for the skipped calls, too")
+	require.Equal(t, 1, log.turnsSaved(window{stretch: 0, at: 0}, 2))
+}
+
+// Of more calls than the limit the latest sequences are read, whole.
+func TestTooManyCalls(t *testing.T) {
+	var sessions []ingest.Session
+	for i := range 100 {
+		s := sessionOf(fmt.Sprintf("s%02d", i), "a b c d e")
+		s.Runs[0].Calls[0].Start = time.Date(2026, 1, 1+(i*37)%100, 12, 0, 0, 0, time.UTC)
+		sessions = append(sessions, s)
+	}
+	sessions = append(sessions, sessionOf("timeless", "a b c d e"))
+	for limit, want := range map[int]int{1000: 101, 505: 101, 504: 100, 250: 50, 7: 1, 4: 0} {
+		raw, err := readSequences(t.Context(), NewMemory(sessions), store.SequenceFilter{}, limit)
+		require.NoError(t, err)
+		require.Len(t, raw.seqs, want, limit)
+		require.Equal(t, 5*(101-want), raw.leftOut)
+		require.Len(t, raw.tools, 5*want)
+		for _, s := range raw.seqs {
+			require.Equal(t, []uint32{0, 1, 2, 3, 4}, raw.tools[s.from:s.to])
+			if want < 100 {
+				require.Greater(t, int(s.day), 20454+100-want-1, "1 January 2026 is day 20454")
+			}
+		}
+	}
+	require.Equal(t, 255, mine(t, Options{MaxCalls: 250}, sessions...).LeftOut)
 }
 
 func TestSessionsAreBroughtTogether(t *testing.T) {

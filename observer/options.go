@@ -8,6 +8,13 @@ import (
 // place, withDefaults.
 type Options struct {
 	Filter store.SequenceFilter // which sequences are read (all)
+	// MaxCalls bounds the calls read, and with them memory (20,000,000, about 600 MB): of more, the sequences that began
+	// last are taken.
+	MaxCalls int
+	// SkipTools are left out as if they had not been called: tools that agents call anywhere, such as a note to themselves.
+	SkipTools []string
+	// SkipNoise looks for more of these, and mines without them too where there are any; the better result is returned.
+	SkipNoise bool
 
 	// Counting.
 	MaxLength   int     // longest pattern in steps (16)
@@ -77,6 +84,7 @@ func (o Options) withDefaults() Options {
 			*field = value
 		}
 	}
+	setInt(&o.MaxCalls, 20_000_000)
 	setInt(&o.MaxLength, 16)
 	setInt(&o.MinSessions, 3)
 	setShare(&o.MinShare, 0.001)

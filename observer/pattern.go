@@ -18,8 +18,16 @@ type Result struct {
 	Stretches int
 	// RepeatCalls are exact repeats that folding removed: a separate saving, never counted in patterns.
 	RepeatCalls int
-	LLMCalls    int // model calls issued by the stretches read (distinct turns)
-	Patterns    []Pattern
+	// RetryCalls are failed calls that a success of the same tool made good at once; folded like repeats.
+	RetryCalls int
+	// FlowCalls are calls of flows and of their steps: never mined.
+	FlowCalls int
+	// SkippedCalls are calls of tools that the pass left out; LeftOut calls beyond Options.MaxCalls, not read.
+	SkippedCalls, LeftOut int
+	// Noise are tools that agents call anywhere, called most first.
+	Noise    []NoiseTool
+	LLMCalls int // model calls issued by the stretches read (distinct turns)
+	Patterns []Pattern
 	// Blocked are frequent paths that are not proposed as a whole, with what blocks them.
 	Blocked []Blocked
 	// Counted is the number of frequent sequences before selection, by length (index = length).
@@ -55,6 +63,8 @@ type Pattern struct {
 	// CutFrom names the longer frequent sequence that this pattern is the model-free part of; nil when the
 	// pattern was selected as it is.
 	CutFrom []string
+	// Stability over the weeks; nil where times are unknown or all calls are of one week.
+	Stability *Stability
 	// Examples are occurrences, at most a few, for reviewers and savings.
 	Examples []Occurrence
 }
@@ -207,7 +217,7 @@ type Blocked struct {
 	Tools       []string
 	Occurrences int
 	Sessions    int
-	Reason      string // choice, branch, support, not_significant, errors, redundant, no_values, no_saving
+	Reason      string // choice, branch, support, not_significant, not_steady, errors, redundant, no_values, no_saving
 	Step        int    // the step whose argument or continuation blocks; -1 when none
 	Arg         string // for choice: the argument
 	Detail      string // one sentence: what blocks and what would unblock

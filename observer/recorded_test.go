@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -93,11 +94,11 @@ func split(sessions []ingest.Session, task map[string]string) (train, test []ing
 func heldOut(t *testing.T, patterns []Pattern, test []ingest.Session) (right, predicted int) {
 	t.Helper()
 	src := NewMemory(test)
-	raw, err := readSequences(context.Background(), src, store.SequenceFilter{})
+	raw, err := readSequences(context.Background(), src, store.SequenceFilter{}, math.MaxInt)
 	if err != nil {
 		t.Fatal(err)
 	}
-	log := normalise(raw, src.names)
+	log := normalise(raw, src.names, nil)
 	for _, p := range patterns {
 		sequence, ok := tokensOf(log, p.Tools)
 		if !ok || slices.ContainsFunc(p.DataFlow.Steps, func(s StepFlow) bool { return s.Each != nil }) {

@@ -11,13 +11,22 @@ import (
 func (m *miner) result() *Result {
 	log := m.log
 	r := &Result{From: m.options.Filter.From, To: m.options.Filter.To, Sessions: len(log.sessions), Calls: log.read,
-		Stretches: log.stretches(), RepeatCalls: log.repeats, LLMCalls: log.turns}
+		Stretches: log.stretches(), RepeatCalls: log.repeats, RetryCalls: log.retries, FlowCalls: log.flowCalls,
+		SkippedCalls: log.skipped, LLMCalls: log.turns}
 	for _, level := range m.table.levels {
 		r.Counted = append(r.Counted, max(0, len(level)-1))
 	}
 	chosen := m.choose()
-	for _, p := range chosen {
-		r.Patterns = append(r.Patterns, m.pattern(p))
+	for i, steady := range m.stability(chosen) {
+		p := m.pattern(chosen[i])
+		p.Stability = steady
+		if !steady.Steady() && !p.Secondary {
+			p.Secondary = true
+			m.blocked = append(m.blocked, Blocked{Tools: p.Tools, Occurrences: p.Occurrences, Sessions: p.Sessions, Reason: "not_steady", Step: -1,
+				Detail: fmt.Sprintf("It occurs in %d of the last %d weeks and is not on the rise: a habit of the past. Occurrences in %d of them would unblock it.",
+					steady.Present, recentWeeks, steadyWeeks)})
+		}
+		r.Patterns = append(r.Patterns, p)
 	}
 	r.Blocked = m.blockedPaths(chosen)
 	return r
