@@ -18,6 +18,7 @@ type failure struct {
 	typ     string // the class name that the tool reported, "" when pave found the error
 	ended   bool   // the run was cancelled or ran out of time: no retry, no on_error
 	pending bool   // no failure: the step waits for an approval
+	final   bool   // the call may have happened and must not happen twice: no retry
 }
 
 // write puts the failure into the record.
@@ -63,7 +64,7 @@ func failExecution(tool string, step int, err *ToolError) *failure {
 	if !ValidClass(class) {
 		class = ClassOther
 	}
-	return &failure{cw: flows.CWFlowExecution, raw: raw, class: class, typ: err.Type,
+	return &failure{cw: flows.CWFlowExecution, raw: raw, class: class, typ: err.Type, final: err.Final,
 		message: fmt.Sprintf("Execution error in tool '%s' at step %d: %s", tool, step, raw)}
 }
 

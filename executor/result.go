@@ -82,6 +82,8 @@ type ToolError struct {
 	Code    string
 	Message string
 	Type    string
+	// Final marks a call that may have happened and must not happen twice: no retry policy makes it again.
+	Final bool
 }
 
 func (e *ToolError) Error() string { return e.Message }

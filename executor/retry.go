@@ -29,13 +29,13 @@ func Backoff(p *flows.RetryPolicy, k int, jitter float64) time.Duration {
 }
 
 // retryable reports whether the policy retries a failure: its neutral class is listed, or the class name that the
-// tool reported, or any ("builtins:Exception", or an empty list).
+// tool reported, or any ("builtins:Exception", or an empty list). A final failure is never retried.
 func retryable(p *flows.RetryPolicy, f *failure) bool {
-	return len(p.RetryableErrors) == 0 || slices.ContainsFunc(p.RetryableErrors, func(filter string) bool {
+	return !f.final && (len(p.RetryableErrors) == 0 || slices.ContainsFunc(p.RetryableErrors, func(filter string) bool {
 		_, name, imported := strings.Cut(filter, ":")
 		if !imported {
 			return filter == f.class
 		}
 		return name == "Exception" || name == "BaseException" || name == f.typ
-	})
+	}))
 }

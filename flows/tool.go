@@ -18,10 +18,19 @@ type Tool struct {
 	MaxOutputSize  *int     // bytes of the raw output's JSON; nil means the engine's limit
 	Cacheable      *bool
 	Safety         *SafetyContract // nil means unknown, which counts as external
-	Metadata       map[string]any
-	Binding        *Binding // nil: known but not reachable
+	// DeclaredIdempotent is set where the tool file itself says safety.idempotent: true of a tool with side effects. A
+	// contract that is silent counts as idempotent in the base system; that is not enough to call such a tool twice.
+	DeclaredIdempotent bool
+	Metadata           map[string]any
+	Binding            *Binding // nil: known but not reachable
 	// Origin says how pave learnt of the tool: declared, discovered or inferred.
 	Origin ToolOrigin
+}
+
+// Repeatable reports whether a call whose outcome is unknown may be made again: the tool only reads, or it was
+// explicitly declared idempotent.
+func (t *Tool) Repeatable() bool {
+	return t.Safety != nil && t.Safety.Idempotent && (t.Safety.ReadOnly() || t.DeclaredIdempotent)
 }
 
 // ToolOrigin is the source of a tool's definition.

@@ -88,6 +88,10 @@ func (r *reader) tool(path string, v any) *Tool {
 	if t.Origin == "" {
 		t.Origin = ToolDeclared
 	}
+	if s, ok := o.get("safety"); ok && t.Safety != nil {
+		said, _ := (&object{m: s.(value.Members), read: map[string]bool{}}).get("idempotent")
+		t.DeclaredIdempotent = said == true && !t.Safety.ReadOnly()
+	}
 	if _, given := o.get("name"); given && !toolName.MatchString(t.Name) {
 		o.fail(o.at("name"), "invalid", "a name has 1 to 128 of A-Z a-z 0-9 _ . -")
 	}
@@ -191,7 +195,7 @@ func toolTree(t *Tool) value.Members {
 	b.text("schema_version", t.SchemaVersion, "")
 	b.addIf(t.InputSchema != nil, "input_schema", rawTree(t.InputSchema))
 	b.addIf(t.OutputSchema != nil, "output_schema", rawTree(t.OutputSchema))
-	b.addIf(t.Safety != nil, "safety", safetyTree(t.Safety))
+	b.addIf(t.Safety != nil, "safety", toolSafetyTree(t))
 	if t.TimeoutSeconds != nil {
 		b.add("timeout_seconds", *t.TimeoutSeconds)
 	}
@@ -205,6 +209,17 @@ func toolTree(t *Tool) value.Members {
 	b.addIf(t.Binding != nil, "binding", bindingTree(t))
 	b.text("origin", string(t.Origin), string(ToolDeclared))
 	return b.members
+}
+
+// toolSafetyTree is the contract with what the tool file said of idempotence, where that matters.
+func toolSafetyTree(t *Tool) value.Members {
+	tree := safetyTree(t.Safety)
+	if t.DeclaredIdempotent {
+		b := fields{members: tree}
+		b.add("idempotent", true)
+		return b.sorted()
+	}
+	return tree
 }
 
 func bindingTree(t *Tool) value.Members {

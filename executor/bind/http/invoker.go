@@ -13,9 +13,9 @@ import (
 	"net"
 	"net/http"
 	"sync"
-	"time"
 
 	"pave/executor"
+	"pave/executor/bind"
 	"pave/flows"
 )
 
@@ -54,27 +54,14 @@ const maxCompiled = 4096
 
 // New builds an Invoker. A malformed egress entry is a *flows.Error.
 func New(opts Options) (*Invoker, error) {
-	out, err := newEgress(opts.EgressAllow)
+	out, err := bind.NewEgress(opts.EgressAllow)
 	if err != nil {
 		return nil, err
 	}
 	if opts.MaxAnswerBytes <= 0 {
 		opts.MaxAnswerBytes = DefaultMaxAnswerBytes
 	}
-	transport := &http.Transport{
-		Proxy:                  nil, // a proxy of the environment would bypass the egress check
-		DialContext:            out.dial,
-		ForceAttemptHTTP2:      true,
-		MaxIdleConns:           256,
-		MaxIdleConnsPerHost:    32,
-		IdleConnTimeout:        90 * time.Second,
-		TLSHandshakeTimeout:    dialTimeout,
-		MaxResponseHeaderBytes: 64 << 10,
-	}
-	client := &http.Client{
-		Transport:     transport,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
+	client := &http.Client{Transport: out.Transport(), CheckRedirect: bind.NoRedirects}
 	return &Invoker{opts: opts, client: client, compiled: map[*flows.Tool]compiled{}}, nil
 }
 
@@ -144,7 +131,7 @@ func transportError(ctx context.Context, tool *flows.Tool, req *http.Request, er
 	toolError := func(class, code, format string, args ...any) error {
 		return &executor.ToolError{Class: class, Code: code, Message: scrub(fmt.Sprintf(format, args...), secrets)}
 	}
-	var denied *egressDenied
+	var denied *bind.EgressDenied
 	var netErr net.Error
 	switch {
 	case errors.As(err, &denied):

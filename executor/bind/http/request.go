@@ -3,15 +3,12 @@ package httpbind
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 
 	"pave/executor"
@@ -43,10 +40,11 @@ func (c *Invoker) request(ctx context.Context, tool *flows.Tool, b *binding, inp
 		req.Header.Set("Content-Type", contentType)
 	}
 	if b.method != http.MethodGet && call.RunID != "" {
-		req.Header.Set("Idempotency-Key", idempotencyKey(call))
+		req.Header.Set("Idempotency-Key", call.Key())
 	}
-	if parent := traceparent(call); parent != "" {
+	if parent := call.Traceparent(); parent != "" {
 		req.Header.Set("Traceparent", parent)
+		req.Header.Set("Tracestate", call.Tracestate())
 	}
 	for _, h := range b.headers {
 		var text strings.Builder
@@ -70,29 +68,6 @@ func (c *Invoker) request(ctx context.Context, tool *flows.Tool, b *binding, inp
 		req.Header.Set(h.name, text.String())
 	}
 	return req, secrets, nil
-}
-
-// idempotencyKey is the same for every attempt of one call of one run.
-func idempotencyKey(call executor.CallInfo) string {
-	place := call.Path
-	if place == "" {
-		place = strconv.Itoa(call.StepIndex)
-	}
-	key := call.RunID + "-" + place
-	if call.Fallback {
-		key += "-fallback"
-	}
-	return key
-}
-
-// traceparent is the W3C header for a trace id of 32 hex digits; the span id is derived from the call.
-func traceparent(call executor.CallInfo) string {
-	id := strings.ToLower(strings.ReplaceAll(call.TraceID, "-", ""))
-	if raw, err := hex.DecodeString(id); err != nil || len(raw) != 16 || id == strings.Repeat("0", 32) {
-		return ""
-	}
-	span := sha256.Sum256(fmt.Appendf(nil, "%s/%d/%d", idempotencyKey(call), call.StepIndex, call.Attempt))
-	return "00-" + id + "-" + hex.EncodeToString(span[:8]) + "-01"
 }
 
 // target fills path and query. A value never changes the path's shape: separators are escaped, and a segment

@@ -1,10 +1,11 @@
-package httpbind
+package bind
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"net/netip"
 	"strconv"
 	"strings"
@@ -16,16 +17,16 @@ import (
 	"pave/flows"
 )
 
-// egressDenied is the dialer's refusal of an address that egress.allow does not name.
-type egressDenied struct{ target string }
+// EgressDenied is the dialer's refusal of an address that egress.allow does not name.
+type EgressDenied struct{ target string }
 
-func (e *egressDenied) Error() string {
+func (e *EgressDenied) Error() string {
 	return fmt.Sprintf("egress to %s is not allowed: loopback, private and other special addresses are reached only when the setting egress.allow names them, for example %q", e.target, e.target)
 }
 
-// egress decides which addresses tools may be reached at. Public addresses are open; everything in the
+// Egress decides which addresses tools may be reached at. Public addresses are open; everything in the
 // special-purpose registries (loopback, private, link-local, metadata services) only where the list names it.
-type egress struct {
+type Egress struct {
 	hosts    map[string]bool // "name:port" and "name:*" in lower case
 	prefixes []allowedPrefix
 	guard    *ssrf.Guardian
@@ -39,10 +40,10 @@ type allowedPrefix struct {
 
 const dialTimeout = 10 * time.Second
 
-// newEgress reads entries "host:port", "address:port", "CIDR:port"; an IPv6 address or CIDR stands in brackets and
+// NewEgress reads entries "host:port", "address:port", "CIDR:port"; an IPv6 address or CIDR stands in brackets and
 // a port "*" means any. A host entry trusts whatever addresses that name resolves to.
-func newEgress(entries []string) (*egress, error) {
-	e := &egress{hosts: map[string]bool{}, guard: ssrf.New(ssrf.WithAnyPort())}
+func NewEgress(entries []string) (*Egress, error) {
+	e := &Egress{hosts: map[string]bool{}, guard: ssrf.New(ssrf.WithAnyPort())}
 	e.dialer = net.Dialer{Timeout: dialTimeout}
 	for _, entry := range entries {
 		if err := e.allow(entry); err != nil {
@@ -52,7 +53,7 @@ func newEgress(entries []string) (*egress, error) {
 	return e, nil
 }
 
-func (e *egress) allow(entry string) error {
+func (e *Egress) allow(entry string) error {
 	malformed := func(why string) error {
 		return flows.NewError(flows.CodeInvalid, fmt.Sprintf("egress.allow entry %q %s; write host:port or CIDR:port, such as 127.0.0.1:9000 or 10.0.0.0/8:443", entry, why))
 	}
@@ -93,8 +94,25 @@ func (e *egress) allow(entry string) error {
 	return nil
 }
 
+// Transport is an http.Transport that connects through the list: no proxy of the environment, which would bypass it,
+// and bounded headers. The caller closes its idle connections.
+func (e *Egress) Transport() *http.Transport {
+	return &http.Transport{
+		DialContext:            e.dial,
+		ForceAttemptHTTP2:      true,
+		MaxIdleConns:           256,
+		MaxIdleConnsPerHost:    32,
+		IdleConnTimeout:        90 * time.Second,
+		TLSHandshakeTimeout:    dialTimeout,
+		MaxResponseHeaderBytes: 64 << 10,
+	}
+}
+
+// NoRedirects is http.Client.CheckRedirect for tools: a redirect is an answer, never followed.
+func NoRedirects(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+
 // dial is http.Transport.DialContext.
-func (e *egress) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+func (e *Egress) dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
 		return nil, err
@@ -109,17 +127,17 @@ func (e *egress) dial(ctx context.Context, network, addr string) (net.Conn, erro
 		if e.permits(resolved) || e.guard.Safe(network, resolved, conn) == nil {
 			return nil
 		}
-		return &egressDenied{target: addr}
+		return &EgressDenied{target: addr}
 	}
 	conn, err := guarded.DialContext(ctx, network, addr)
-	var denied *egressDenied
+	var denied *EgressDenied
 	if errors.As(err, &denied) {
 		return nil, denied
 	}
 	return conn, err
 }
 
-func (e *egress) permits(resolved string) bool {
+func (e *Egress) permits(resolved string) bool {
 	ap, err := netip.ParseAddrPort(resolved)
 	if err != nil {
 		return false
