@@ -106,6 +106,8 @@ type Store interface {
 	// times leave a side open. The sums of what was avoided are taken over all runs.
 	RunStats(ctx context.Context, tenant string, from, to time.Time) ([]RunStat, error)
 
+	Tallies
+
 	// Stats counts what is stored.
 	Stats(ctx context.Context, tenant string) (Stats, error)
 	// Ping answers nil when reads work.
@@ -144,6 +146,8 @@ type NamedSequence struct {
 type SequenceFilter struct {
 	From, To time.Time
 	Agent    string
+	// OfDay, when not nil, takes the sequences of the sessions of this day (see Tallies); whatever their own times.
+	OfDay *int32
 }
 
 // SessionFilter selects and pages sessions. Limit 0 means 50; Cursor is a previous page's Next.

@@ -79,6 +79,11 @@ func (s *Store) Sequences(ctx context.Context, tenant string, filter store.Seque
 			return err
 		}
 		where, args := timeRange(filter)
+		if filter.OfDay != nil {
+			first, last := dayRange(*filter.OfDay)
+			where += " AND q.session IN (SELECT session FROM sessions WHERE tenant = " + tenantID + " AND start BETWEEN :first AND :last)"
+			args = append(args, sql.Named("first", first), sql.Named("last", last))
+		}
 		rows, err := tx.QueryContext(ctx, `SELECT n.name, q.run, q.data FROM sequences q JOIN names n ON n.id = q.session
 			WHERE q.tenant = `+tenantID+where+` ORDER BY q.session, q.run`, append([]any{tenant}, args...)...)
 		if err != nil {

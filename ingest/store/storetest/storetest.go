@@ -31,6 +31,7 @@ func Exercise(t *testing.T, open func(t *testing.T) store.Store, caps Capabiliti
 		{"dirty", testDirty},
 		{"binding", testBinding},
 		{"sequences", testSequences},
+		{"tallies", testTallies},
 		{"sessions", testSessions},
 		{"runs", testRuns},
 		{"stats", testStats},
