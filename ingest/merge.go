@@ -17,7 +17,8 @@ func mergeUsers(items []*item) []*item {
 }
 
 // mergeLLM drops copies of model calls, and model calls inside a model call (a framework's span around a client's
-// span), whose figures complete the outer one's.
+// span), whose figures complete the outer one's. Where the outer one spans the tools that
+// it asked for, as a step of an agent does, the time of the model is the inner one's, or ends where the first tool starts.
 func mergeLLM(items []*item, tree *spanTree) []*item {
 	items = dropCopies(items, KindLLMCall, completeLLM)
 	outer := make(map[int]*item)
@@ -38,10 +39,36 @@ func mergeLLM(items []*item, tree *spanTree) []*item {
 		return true
 	})
 	slices.SortStableFunc(inner, compareTime)
+	timed := make(map[*item]bool)
+	tools := firstTools(items, above)
 	for _, it := range inner {
-		completeLLM(above(it), it)
+		step := above(it)
+		completeLLM(step, it)
+		if !tools[step].IsZero() && !timed[step] {
+			step.e.Start, step.e.Duration, timed[step] = it.e.Start, it.e.Duration, true
+		}
+	}
+	for step, first := range tools {
+		if until := first.Sub(step.e.Start); !timed[step] && until > 0 && until < step.e.Duration {
+			step.e.Duration = until
+		}
 	}
 	return items
+}
+
+// firstTools finds the model calls that span tool calls, with the start of the first.
+func firstTools(items []*item, above func(*item) *item) map[*item]time.Time {
+	first := make(map[*item]time.Time)
+	for _, it := range items {
+		if it.e.Call == nil || it.told() || it.e.Start.IsZero() {
+			continue
+		}
+		step := above(it)
+		if step != nil && (first[step].IsZero() || it.e.Start.Before(first[step])) {
+			first[step] = it.e.Start
+		}
+	}
+	return first
 }
 
 // completeLLM fills what the kept model call does not know from a copy.

@@ -24,8 +24,11 @@ func adkRole(r *record) role {
 func adkTool(r *record, e *ingest.Event) {
 	c := e.Call
 	c.Tool, c.CallID = r.str(kToolName), r.str(kToolCallID)
-	c.Args = ingest.NormaliseArgs(r.json(kToolArgs, kAdkArgs))
-	c.Result = unwrapResult(r.json(kToolResult, kAdkResponse))
+	args, result := r.json(kToolArgs, kAdkArgs), r.json(kToolResult, kAdkResponse)
+	if string(args) == "{}" && string(result) == "{}" { // what it writes where content is not captured
+		args, result = nil, nil
+	}
+	c.Args, c.Result = ingest.NormaliseArgs(args), unwrapResult(result)
 	e.Agent = r.str(kAgentName)
 	r.finish(c, false, "")
 }

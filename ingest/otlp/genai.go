@@ -40,10 +40,7 @@ func genAIRole(r *record) role {
 func genAITool(r *record, e *ingest.Event) {
 	c := e.Call
 	c.Tool, c.CallID = r.str(kToolName), r.str(kToolCallID)
-	args, result := r.json(kToolArgs), r.json(kToolResult)
-	if args == nil && r.has[kTlInput] { // OpenLLMetry writes both forms side by side
-		args = openLLMetryArgs(r)
-	}
+	args, result := openLLMetryArgs(r.json(kToolArgs, kTlInput)), r.json(kToolResult) // OpenLLMetry writes both forms side by side
 	if result == nil && r.has[kTlOutput] {
 		result, _ = openLLMetryResult(r)
 	}
@@ -87,10 +84,16 @@ func toolAnswer(messages []byte) (result []byte) {
 	return result
 }
 
+// eventJSON is the attribute in the last span event of the name that has it: question and answer may be events of one name.
 func eventJSON(r *record, event, attribute string) []byte {
-	if e, ok := r.event(event); ok {
-		if v, ok := e.Attributes().Get(attribute); ok {
-			return r.value(v)
+	if !r.isSpan {
+		return nil
+	}
+	for i := r.events.Len() - 1; i >= 0; i-- {
+		if e := r.events.At(i); e.Name() == event {
+			if v, ok := e.Attributes().Get(attribute); ok {
+				return r.value(v)
+			}
 		}
 	}
 	return nil

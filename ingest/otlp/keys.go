@@ -89,6 +89,8 @@ const (
 	kLsKind
 	kMastraType
 	kMastraRun
+	kMastraStepInput
+	kMastraStepOutput
 	kTlKind
 	kTlName
 	kTlInput
@@ -179,6 +181,7 @@ var keyOf = func() map[string]key {
 		"langfuse.observation.level": kLfLevel, "langfuse.observation.status_message": kLfMessage,
 		"langfuse.observation.model.name": kLfModel, "langfuse.observation.usage_details": kLfUsage, "langfuse.observation.cost_details": kLfCost,
 		"langsmith.span.kind": kLsKind, "mastra.span.type": kMastraType, "mastra.metadata.runId": kMastraRun,
+		"mastra.model_step.input": kMastraStepInput, "mastra.model_step.output": kMastraStepOutput,
 		"traceloop.span.kind": kTlKind, "traceloop.entity.name": kTlName, "traceloop.entity.input": kTlInput, "traceloop.entity.output": kTlOutput,
 		"llm.request.type": kLLMRequestType,
 

@@ -2,6 +2,7 @@ package otlp
 
 import (
 	"cmp"
+	"strings"
 
 	"pave/ingest"
 	"pave/ingest/rawjson"
@@ -17,8 +18,15 @@ func openInferenceRole(r *record) role {
 	case "TOOL":
 		return roleTool
 	case "LLM":
+		if strings.HasSuffix(r.name, "._prepare_chat_with_tools") { // LlamaIndex: what comes before its model call
+			return roleLink
+		}
 		return roleModel
 	case "AGENT":
+		// A node of a LangGraph is called an agent when its name says so; it is a step of the agent's run.
+		if meta := r.json(kOIMetadata); meta != nil && rawjson.Text(rawjson.Get(meta, "langgraph_node")) == r.name {
+			return roleLink
+		}
 		return roleAgent
 	case "":
 		return roleNone
@@ -36,9 +44,14 @@ func openInferenceTool(r *record, e *ingest.Event) {
 		args = parameters
 	}
 	result := r.json(kOutputValue)
+	failed := toolMessageFailed(result)
+	if raw := rawjson.Get(result, "raw_output"); raw != nil && rawjson.Get(result, "raw_input") != nil { // LlamaIndex's envelope
+		failed = rawjson.Kind(rawjson.Get(result, "is_error")) == 't'
+		result = raw
+	}
 	c.Args, c.Result = ingest.NormaliseArgs(args), unwrapResult(result)
 	e.Agent = r.str(kOIAgent, kOIRole)
-	r.finish(c, toolMessageFailed(result), "")
+	r.finish(c, failed, "")
 }
 
 func isSchema(raw []byte) bool {

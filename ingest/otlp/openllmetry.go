@@ -27,10 +27,7 @@ func openLLMetryRole(r *record) role {
 func openLLMetryTool(r *record, e *ingest.Event) {
 	c := e.Call
 	c.Tool, c.CallID = cmp.Or(r.str(kToolName, kTlName), strings.TrimSuffix(r.text(r.name), ".tool")), r.str(kToolCallID)
-	args := r.json(kToolArgs)
-	if args == nil {
-		args = openLLMetryArgs(r)
-	}
+	args := openLLMetryArgs(r.json(kToolArgs, kTlInput))
 	result, failed := openLLMetryResult(r)
 	if own := r.json(kToolResult); own != nil {
 		result = own
@@ -41,13 +38,14 @@ func openLLMetryTool(r *record, e *ingest.Event) {
 }
 
 // openLLMetryArgs unwraps the entity's input: of a decorator {args, kwargs}, of an MCP request {tool_name, arguments}, of
-// a LangChain callback {input_str, inputs, tags, ...}.
-func openLLMetryArgs(r *record) []byte {
-	input := r.json(kTlInput)
+// a LangChain callback {input_str, inputs, tags, metadata, kwargs}. Arguments of no such form are left as they are.
+func openLLMetryArgs(input []byte) []byte {
 	switch {
-	case rawjson.Get(input, "tool_name") != nil:
+	case rawjson.Kind(input) != '{':
+		return input
+	case rawjson.Get(input, "tool_name") != nil && rawjson.Get(input, "arguments") != nil && countMembers(input) == 2:
 		return rawjson.Get(input, "arguments")
-	case rawjson.Get(input, "input_str") != nil:
+	case rawjson.Get(input, "input_str") != nil && rawjson.Get(input, "tags") != nil:
 		if inputs := rawjson.Get(input, "inputs"); rawjson.Kind(inputs) == '{' {
 			return inputs
 		}

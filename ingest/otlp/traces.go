@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"go.opentelemetry.io/collector/pdata/pcommon"
@@ -78,7 +79,8 @@ func (m *mapper) resource(res pcommon.Resource) {
 	m.r.readAttributes(res.Attributes())
 	m.session, _ = m.r.session()
 	m.service = nil
-	if v, ok := res.Attributes().Get("service.name"); ok && v.AsString() != "" {
+	// SDKs name a service that has no name "unknown_service:<program>".
+	if v, ok := res.Attributes().Get("service.name"); ok && v.AsString() != "" && !strings.HasPrefix(v.AsString(), "unknown_service") {
 		m.service = append(rawjson.AppendString([]byte(`{"`+ingest.MetaService+`":`), m.r.text(v.AsString())), '}')
 	}
 }

@@ -21,10 +21,10 @@ func unwrapResult(raw []byte) []byte {
 			}
 		}
 		if bytes.Contains(raw, toolMessageMark) {
-			// LangChain in Python: {"type":"tool","content":...,"tool_call_id":...}
+			// LangChain in Python: {"type":"tool","content":...,"tool_call_id":...}, also below "data"
 			message := firstOf(rawjson.Get(raw, "output"), raw)
 			if rawjson.Text(rawjson.Get(message, "type")) == "tool" {
-				if content := rawjson.Get(message, "content"); content != nil {
+				if content := rawjson.Get(firstOf(rawjson.Get(message, "data"), message), "content"); content != nil {
 					return unwrapContent(ingest.NormaliseResult(content))
 				}
 			}
@@ -45,9 +45,7 @@ func toolMessageFailed(raw []byte) bool {
 		return false
 	}
 	message := firstOf(rawjson.Get(raw, "output"), raw)
-	if kwargs := rawjson.Get(message, "kwargs"); kwargs != nil {
-		message = kwargs
-	}
+	message = firstOf(rawjson.Get(message, "kwargs"), rawjson.Get(message, "data"), message)
 	return rawjson.Text(rawjson.Get(message, "status")) == "error"
 }
 

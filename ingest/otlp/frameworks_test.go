@@ -1,0 +1,104 @@
+package otlp
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/pdata/ptrace"
+
+	"pave/ingest"
+)
+
+// What real clients of these frameworks send, cut down to what matters.
+
+// Mastra: generation > step > inference, with the tools below the step that asked for them.
+func TestMastraStepsAreTheModelCalls(t *testing.T) {
+	step := func(output string) attrs {
+		return attrs{"mastra.span.type": "model_step", "gen_ai.operation.name": "agent_step", "mastra.metadata.sessionId": "s",
+			"mastra.model_step.input": `[{"role":"system","content":"x"},{"role":"user","content":"refund o-1"}]`, "mastra.model_step.output": output}
+	}
+	inference := attrs{"mastra.span.type": "model_inference", "gen_ai.operation.name": "chat", "gen_ai.request.model": "m", "gen_ai.usage.input_tokens": int64(10),
+		"gen_ai.output.messages": `[{"role":"assistant","parts":[{"type":"text","content":""}]}]`}
+	find := tool("find", "c1", `{"q":1}`)
+	find["mastra.span.type"] = "tool_call"
+	s := sessionsOf(t, tracesOf(
+		spanSpec{id: 1, name: "invoke_agent bot", from: 0, to: 100, attrs: attrs{"mastra.span.type": "agent_run", "gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "bot"}},
+		spanSpec{id: 2, parent: 1, name: "model_generation m", from: 1, to: 99, attrs: attrs{"mastra.span.type": "model_generation", "gen_ai.operation.name": "model_generation"}},
+		spanSpec{id: 3, parent: 2, name: "agent_step bot", from: 2, to: 40, attrs: step(`{"text":"","toolCalls":[{"toolCallId":"c1","toolName":"find","args":{"q":1}}]}`)},
+		spanSpec{id: 4, parent: 3, name: "chat m", from: 3, to: 10, attrs: inference},
+		spanSpec{id: 5, parent: 3, name: "execute_tool find", from: 20, to: 30, attrs: find},
+		spanSpec{id: 6, parent: 2, name: "agent_step bot", from: 50, to: 90, attrs: step(`{"text":"done","toolCalls":[]}`)},
+		spanSpec{id: 7, parent: 6, name: "chat m", from: 51, to: 89, attrs: inference},
+	))["s"]
+	require.Equal(t, []string{`find {"q":1} ok`}, callsOf(s))
+	models := s.Runs[0].LLM
+	require.Len(t, models, 2)
+	require.Equal(t, ingest.LLMCall{Model: "m", Count: 1, InputTokens: 10, OutputTokens: -1, CachedTokens: -1}, models[0].LLMCall)
+	require.Equal(t, []time.Duration{7 * time.Millisecond, 40 * time.Millisecond}, []time.Duration{models[0].Duration, models[1].Duration}, "a step's tools are not its model's time")
+	require.Equal(t, "refund o-1", s.Runs[0].Users[0].Text)
+
+	// Older versions: the generation is the one model call that has tokens, the steps say nothing.
+	s = sessionsOf(t, tracesOf(
+		spanSpec{id: 1, name: "chat m", from: 0, to: 50, attrs: attrs{"mastra.span.type": "model_generation", "gen_ai.operation.name": "chat", "gen_ai.request.model": "m", "mastra.metadata.sessionId": "s"}},
+		spanSpec{id: 2, parent: 1, name: "step: 0", from: 1, to: 49, attrs: attrs{"mastra.span.type": "model_step"}},
+		spanSpec{id: 3, parent: 2, name: "execute_tool find", from: 20, to: 30, attrs: find},
+	))["s"]
+	require.Len(t, s.Runs[0].LLM, 1)
+}
+
+// ADK: the tools run inside the span of the model call that asked for them.
+func TestModelTimeEndsWhereItsToolsStart(t *testing.T) {
+	s := sessionsOf(t, tracesOf(
+		spanSpec{id: 1, name: "call_llm", from: 5, to: 50, attrs: attrs{"gcp.vertex.agent.session_id": "s", "gcp.vertex.agent.invocation_id": "i"}},
+		spanSpec{id: 3, parent: 1, name: "execute_tool b", from: 25, to: 30, attrs: tool("b", "c2", "")},
+		spanSpec{id: 2, parent: 1, name: "execute_tool a", from: 20, to: 30, attrs: tool("a", "c1", "")},
+	))["s"]
+	require.Equal(t, 15*time.Millisecond, s.Runs[0].LLM[0].Duration)
+}
+
+// LangGraph in Python through OpenInference: the node named "agent" is of kind AGENT each time it runs, beside the tools.
+func TestLangGraphNodesAreOneRun(t *testing.T) {
+	node := attrs{"openinference.span.kind": "AGENT", "session.id": "s", "metadata": `{"thread_id":"s","langgraph_node":"agent"}`}
+	model := func(id string) attrs {
+		return attrs{"openinference.span.kind": "LLM", "session.id": "s", "llm.output_messages.0.message.tool_calls.0.tool_call.id": id}
+	}
+	find := attrs{"openinference.span.kind": "TOOL", "tool.name": "find", "session.id": "s", "input.value": "Paris"}
+	s := sessionsOf(t, tracesOf(
+		spanSpec{id: 1, name: "LangGraph", from: 0, to: 100, attrs: attrs{"openinference.span.kind": "CHAIN", "session.id": "s"}},
+		spanSpec{id: 2, parent: 1, name: "agent", from: 1, to: 10, attrs: node},
+		spanSpec{id: 3, parent: 2, name: "ChatModel", from: 2, to: 9, attrs: model("c1")},
+		spanSpec{id: 4, parent: 1, name: "find", from: 11, to: 20, attrs: find},
+		spanSpec{id: 5, parent: 1, name: "agent", from: 21, to: 30, attrs: node},
+		spanSpec{id: 6, parent: 5, name: "ChatModel", from: 22, to: 29, attrs: model("c2")},
+		spanSpec{id: 7, parent: 1, name: "find", from: 31, to: 40, attrs: find},
+	))["s"]
+	require.Len(t, s.Runs, 1)
+	require.Len(t, s.Runs[0].LLM, 2)
+	require.Equal(t, []int32{1, 2}, []int32{s.Runs[0].Calls[0].Turn, s.Runs[0].Calls[1].Turn})
+}
+
+// Strands with the newest conventions: question and answer are two events of one name.
+func TestMessagesInEventsOfOneName(t *testing.T) {
+	events := withoutTold(mapOne(t, "chat", attrs{"gen_ai.operation.name": "chat", "gen_ai.provider.name": "strands-agents"}, func(s ptrace.Span) {
+		for name, text := range map[string]string{
+			"gen_ai.input.messages":  `[{"role":"user","parts":[{"type":"text","content":"hi"}]}]`,
+			"gen_ai.output.messages": `[{"role":"assistant","parts":[{"type":"tool_call","id":"c1","name":"find","arguments":{}}]}]`,
+		} {
+			e := s.Events().AppendEmpty()
+			e.SetName(detailsEvent)
+			e.Attributes().PutStr(name, text)
+		}
+	}))
+	require.Len(t, events, 2)
+	require.Equal(t, "hi", events[0].User.Text)
+	require.Equal(t, `{"tool_call_ids":["c1"]}`, string(events[1].Metadata))
+}
+
+// SDKs call a service without a name "unknown_service:<program>": that names no agent.
+func TestUnknownServiceNamesNoAgent(t *testing.T) {
+	td := tracesOf(spanSpec{id: 2, parent: 1, name: "execute_tool find", attrs: tool("find", "c1", "")})
+	td.ResourceSpans().At(0).Resource().Attributes().PutStr("service.name", "unknown_service:node")
+	events, _ := Reader{}.MapTraces(td)
+	require.Nil(t, events[0].Metadata)
+}
