@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"pave/executor"
+	"pave/executor/bind/worker"
 	"pave/flows"
 	"pave/flows/export"
 	"pave/governance"
@@ -24,6 +25,7 @@ type Deps struct {
 	Flows     Flows
 	Tools     Tools
 	Runs      Runs
+	Workers   Workers
 	Mining    Mining
 	Passes    Passes
 	Keys      Keys
@@ -92,6 +94,17 @@ type Runs interface {
 	Explain(ctx context.Context, actor governance.Actor, name, version string) (*executor.Explanation, error)
 	Export(ctx context.Context, actor governance.Actor, name, version string, target export.Target, as string) (json.RawMessage, error)
 	Capabilities(ctx context.Context, actor governance.Actor) ([]runs.Capability, error)
+}
+
+// Workers are the pools of tools that live in other processes.
+type Workers interface {
+	Poll(ctx context.Context, req worker.Poll) (*worker.Call, error)
+	// Undelivered takes back a call whose answer could not be sent.
+	Undelivered(id string)
+	Heartbeat(id, owner string) (until time.Time, cancelled bool, err error)
+	Complete(id, owner string, result any) error
+	Fail(id, owner string, failure executor.ToolError) error
+	Stats() []worker.PoolStats
 }
 
 // Mining starts passes and reads them.

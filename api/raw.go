@@ -82,14 +82,16 @@ func nothingAccepted(rejected []ingest.RecordError) error {
 }
 
 // patient are the operations that work in line: a flow runs, a pass mines, sessions are assembled.
-var patient = []string{"runFlow", "replayRun", "startMiningRun", "recordToolCalls"}
+var patient = []string{"runFlow", "replayRun", "startMiningRun", "recordToolCalls", "pollWorkerPool"}
 
 // patience extends the write deadline of operations that work in line.
 func (s *Server) patience(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		if op := s.operation(c); op != nil && slices.Contains(patient, op.id) {
 			// In-process callers have no connection and need no deadline.
-			_ = http.NewResponseController(c.Response()).SetWriteDeadline(time.Now().Add(longWrite))
+			// The read limit was for the request; past it the server would end the request's context under the work.
+			limits, until := http.NewResponseController(c.Response()), time.Now().Add(longWrite)
+			_, _ = limits.SetWriteDeadline(until), limits.SetReadDeadline(until)
 		}
 		return next(c)
 	}

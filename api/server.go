@@ -41,6 +41,7 @@ type Server struct {
 	echo     *echo.Echo
 	metrics  *metrics
 	draining atomic.Bool
+	drained  chan struct{} // closed when draining begins
 	warned   pace
 }
 
@@ -57,7 +58,7 @@ func New(deps Deps, opts Options) (*Server, error) {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
 	opts.Limits = opts.Limits.WithDefaults()
-	s := &Server{deps: deps, opts: opts, log: opts.Logger, contract: c, metrics: newMetrics(deps.Status)}
+	s := &Server{deps: deps, opts: opts, log: opts.Logger, contract: c, metrics: newMetrics(deps.Status), drained: make(chan struct{})}
 	e := echo.New()
 	e.HideBanner, e.HidePort = true, true
 	e.HTTPErrorHandler = s.handleError
@@ -77,8 +78,12 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.echo.Serv
 // Registry is where other parts of the process register their metrics.
 func (s *Server) Registry() prometheus.Registerer { return s.metrics.registry }
 
-// Drain makes /readyz answer 503 from now on, so that load balancers stop sending.
-func (s *Server) Drain() { s.draining.Store(true) }
+// Drain makes /readyz answer 503 from now on, so that load balancers stop sending, and ends requests that only wait.
+func (s *Server) Drain() {
+	if !s.draining.Swap(true) {
+		close(s.drained)
+	}
+}
 
 // operation is the contract's entry for the matched route, nil when there is none.
 func (s *Server) operation(c echo.Context) *operation {

@@ -472,6 +472,72 @@ type ClientInterface interface {
 	// Corresponds with PUT /api/v1/tools/{name} (the `PutTool` operationId).
 	PutTool(ctx context.Context, name ToolNameParam, params *PutToolParams, body PutToolJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// FailWorkerCallWithBody Answer a call with the tool's error.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/worker-calls/{id}/error (the `FailWorkerCall` operationId).
+	FailWorkerCallWithBody(ctx context.Context, id ID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// FailWorkerCall Answer a call with the tool's error.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/worker-calls/{id}/error (the `FailWorkerCall` operationId).
+	FailWorkerCall(ctx context.Context, id ID, body FailWorkerCallJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RenewWorkerCall Renew the lease of a call.
+	//
+	// Corresponds with POST /api/v1/worker-calls/{id}/heartbeat (the `RenewWorkerCall` operationId).
+	RenewWorkerCall(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CompleteWorkerCallWithBody Answer a call with the tool's result.
+	//
+	// A late or second answer is refused with 409 and changes nothing.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/worker-calls/{id}/result (the `CompleteWorkerCall` operationId).
+	CompleteWorkerCallWithBody(ctx context.Context, id ID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CompleteWorkerCall Answer a call with the tool's result.
+	//
+	// A late or second answer is refused with 409 and changes nothing.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/worker-calls/{id}/result (the `CompleteWorkerCall` operationId).
+	CompleteWorkerCall(ctx context.Context, id ID, body CompleteWorkerCallJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListWorkerPools The pools that workers serve, with what waits in them.
+	//
+	// Corresponds with GET /api/v1/workers (the `ListWorkerPools` operationId).
+	ListWorkerPools(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PollWorkerPoolWithBody Ask for a call of a tool that the caller serves; waits until there is one.
+	//
+	// For tools with the binding `worker`. The call is given out under a lease: answer it, or renew the lease with
+	// heartbeats, before `lease_until`. When a lease runs out, the call of a tool that only reads or is declared
+	// idempotent goes to another worker; any other call fails, because it may have happened. `idempotency_key` is the same
+	// for every delivery and every attempt of one effect.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/workers/{pool}/poll (the `PollWorkerPool` operationId).
+	PollWorkerPoolWithBody(ctx context.Context, pool string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PollWorkerPool Ask for a call of a tool that the caller serves; waits until there is one.
+	//
+	// For tools with the binding `worker`. The call is given out under a lease: answer it, or renew the lease with
+	// heartbeats, before `lease_until`. When a lease runs out, the call of a tool that only reads or is declared
+	// idempotent goes to another worker; any other call fails, because it may have happened. `idempotency_key` is the same
+	// for every delivery and every attempt of one effect.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/workers/{pool}/poll (the `PollWorkerPool` operationId).
+	PollWorkerPool(ctx context.Context, pool string, body PollWorkerPoolJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// GetHealth The process is alive.
 	//
 	// Corresponds with GET /healthz (the `GetHealth` operationId).
@@ -1455,6 +1521,152 @@ func (c *Client) PutToolWithBody(ctx context.Context, name ToolNameParam, params
 // Corresponds with PUT /api/v1/tools/{name} (the `PutTool` operationId).
 func (c *Client) PutTool(ctx context.Context, name ToolNameParam, params *PutToolParams, body PutToolJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewPutToolRequest(c.Server, name, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// FailWorkerCallWithBody Answer a call with the tool's error.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/worker-calls/{id}/error (the `FailWorkerCall` operationId).
+func (c *Client) FailWorkerCallWithBody(ctx context.Context, id ID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewFailWorkerCallRequestWithBody(c.Server, id, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// FailWorkerCall Answer a call with the tool's error.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/worker-calls/{id}/error (the `FailWorkerCall` operationId).
+func (c *Client) FailWorkerCall(ctx context.Context, id ID, body FailWorkerCallJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewFailWorkerCallRequest(c.Server, id, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RenewWorkerCall Renew the lease of a call.
+//
+// Corresponds with POST /api/v1/worker-calls/{id}/heartbeat (the `RenewWorkerCall` operationId).
+func (c *Client) RenewWorkerCall(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRenewWorkerCallRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CompleteWorkerCallWithBody Answer a call with the tool's result.
+//
+// A late or second answer is refused with 409 and changes nothing.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/worker-calls/{id}/result (the `CompleteWorkerCall` operationId).
+func (c *Client) CompleteWorkerCallWithBody(ctx context.Context, id ID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCompleteWorkerCallRequestWithBody(c.Server, id, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CompleteWorkerCall Answer a call with the tool's result.
+//
+// A late or second answer is refused with 409 and changes nothing.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/worker-calls/{id}/result (the `CompleteWorkerCall` operationId).
+func (c *Client) CompleteWorkerCall(ctx context.Context, id ID, body CompleteWorkerCallJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCompleteWorkerCallRequest(c.Server, id, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListWorkerPools The pools that workers serve, with what waits in them.
+//
+// Corresponds with GET /api/v1/workers (the `ListWorkerPools` operationId).
+func (c *Client) ListWorkerPools(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListWorkerPoolsRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PollWorkerPoolWithBody Ask for a call of a tool that the caller serves; waits until there is one.
+//
+// For tools with the binding `worker`. The call is given out under a lease: answer it, or renew the lease with
+// heartbeats, before `lease_until`. When a lease runs out, the call of a tool that only reads or is declared
+// idempotent goes to another worker; any other call fails, because it may have happened. `idempotency_key` is the same
+// for every delivery and every attempt of one effect.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/workers/{pool}/poll (the `PollWorkerPool` operationId).
+func (c *Client) PollWorkerPoolWithBody(ctx context.Context, pool string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPollWorkerPoolRequestWithBody(c.Server, pool, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PollWorkerPool Ask for a call of a tool that the caller serves; waits until there is one.
+//
+// For tools with the binding `worker`. The call is given out under a lease: answer it, or renew the lease with
+// heartbeats, before `lease_until`. When a lease runs out, the call of a tool that only reads or is declared
+// idempotent goes to another worker; any other call fails, because it may have happened. `idempotency_key` is the same
+// for every delivery and every attempt of one effect.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/workers/{pool}/poll (the `PollWorkerPool` operationId).
+func (c *Client) PollWorkerPool(ctx context.Context, pool string, body PollWorkerPoolJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPollWorkerPoolRequest(c.Server, pool, body)
 	if err != nil {
 		return nil, err
 	}
@@ -3728,6 +3940,208 @@ func NewPutToolRequestWithBody(server string, name ToolNameParam, params *PutToo
 	return req, nil
 }
 
+// NewFailWorkerCallRequest calls the generic FailWorkerCall builder with application/json body
+func NewFailWorkerCallRequest(server string, id ID, body FailWorkerCallJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewFailWorkerCallRequestWithBody(server, id, "application/json", bodyReader)
+}
+
+// NewFailWorkerCallRequestWithBody constructs an http.Request for the FailWorkerCall method, with any body, and a specified content type
+func NewFailWorkerCallRequestWithBody(server string, id ID, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/worker-calls/%s/error", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewRenewWorkerCallRequest constructs an http.Request for the RenewWorkerCall method
+func NewRenewWorkerCallRequest(server string, id ID) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/worker-calls/%s/heartbeat", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCompleteWorkerCallRequest calls the generic CompleteWorkerCall builder with application/json body
+func NewCompleteWorkerCallRequest(server string, id ID, body CompleteWorkerCallJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCompleteWorkerCallRequestWithBody(server, id, "application/json", bodyReader)
+}
+
+// NewCompleteWorkerCallRequestWithBody constructs an http.Request for the CompleteWorkerCall method, with any body, and a specified content type
+func NewCompleteWorkerCallRequestWithBody(server string, id ID, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/worker-calls/%s/result", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewListWorkerPoolsRequest constructs an http.Request for the ListWorkerPools method
+func NewListWorkerPoolsRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/workers")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewPollWorkerPoolRequest calls the generic PollWorkerPool builder with application/json body
+func NewPollWorkerPoolRequest(server string, pool string, body PollWorkerPoolJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewPollWorkerPoolRequestWithBody(server, pool, "application/json", bodyReader)
+}
+
+// NewPollWorkerPoolRequestWithBody constructs an http.Request for the PollWorkerPool method, with any body, and a specified content type
+func NewPollWorkerPoolRequestWithBody(server string, pool string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "pool", pool, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/workers/%s/poll", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
 // NewGetHealthRequest constructs an http.Request for the GetHealth method
 func NewGetHealthRequest(server string) (*http.Request, error) {
 	var err error
@@ -4485,6 +4899,76 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with PUT /api/v1/tools/{name} (the `PutTool` operationId).
 	PutToolWithResponse(ctx context.Context, name ToolNameParam, params *PutToolParams, body PutToolJSONRequestBody, reqEditors ...RequestEditorFn) (*PutToolResponse, error)
+
+	// FailWorkerCallWithBodyWithResponse Answer a call with the tool's error.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/worker-calls/{id}/error (the `FailWorkerCall` operationId).
+	FailWorkerCallWithBodyWithResponse(ctx context.Context, id ID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*FailWorkerCallResponse, error)
+
+	// FailWorkerCallWithResponse Answer a call with the tool's error.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/worker-calls/{id}/error (the `FailWorkerCall` operationId).
+	FailWorkerCallWithResponse(ctx context.Context, id ID, body FailWorkerCallJSONRequestBody, reqEditors ...RequestEditorFn) (*FailWorkerCallResponse, error)
+
+	// RenewWorkerCallWithResponse Renew the lease of a call.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/worker-calls/{id}/heartbeat (the `RenewWorkerCall` operationId).
+	RenewWorkerCallWithResponse(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*RenewWorkerCallResponse, error)
+
+	// CompleteWorkerCallWithBodyWithResponse Answer a call with the tool's result.
+	//
+	// A late or second answer is refused with 409 and changes nothing.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/worker-calls/{id}/result (the `CompleteWorkerCall` operationId).
+	CompleteWorkerCallWithBodyWithResponse(ctx context.Context, id ID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CompleteWorkerCallResponse, error)
+
+	// CompleteWorkerCallWithResponse Answer a call with the tool's result.
+	//
+	// A late or second answer is refused with 409 and changes nothing.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/worker-calls/{id}/result (the `CompleteWorkerCall` operationId).
+	CompleteWorkerCallWithResponse(ctx context.Context, id ID, body CompleteWorkerCallJSONRequestBody, reqEditors ...RequestEditorFn) (*CompleteWorkerCallResponse, error)
+
+	// ListWorkerPoolsWithResponse The pools that workers serve, with what waits in them.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/workers (the `ListWorkerPools` operationId).
+	ListWorkerPoolsWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ListWorkerPoolsResponse, error)
+
+	// PollWorkerPoolWithBodyWithResponse Ask for a call of a tool that the caller serves; waits until there is one.
+	//
+	// For tools with the binding `worker`. The call is given out under a lease: answer it, or renew the lease with
+	// heartbeats, before `lease_until`. When a lease runs out, the call of a tool that only reads or is declared
+	// idempotent goes to another worker; any other call fails, because it may have happened. `idempotency_key` is the same
+	// for every delivery and every attempt of one effect.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/workers/{pool}/poll (the `PollWorkerPool` operationId).
+	PollWorkerPoolWithBodyWithResponse(ctx context.Context, pool string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PollWorkerPoolResponse, error)
+
+	// PollWorkerPoolWithResponse Ask for a call of a tool that the caller serves; waits until there is one.
+	//
+	// For tools with the binding `worker`. The call is given out under a lease: answer it, or renew the lease with
+	// heartbeats, before `lease_until`. When a lease runs out, the call of a tool that only reads or is declared
+	// idempotent goes to another worker; any other call fails, because it may have happened. `idempotency_key` is the same
+	// for every delivery and every attempt of one effect.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/workers/{pool}/poll (the `PollWorkerPool` operationId).
+	PollWorkerPoolWithResponse(ctx context.Context, pool string, body PollWorkerPoolJSONRequestBody, reqEditors ...RequestEditorFn) (*PollWorkerPoolResponse, error)
 
 	// GetHealthWithResponse The process is alive.
 	//
@@ -6569,6 +7053,232 @@ func (r PutToolResponse) ContentType() string {
 	return ""
 }
 
+type FailWorkerCallResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *ProblemAnswer
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r FailWorkerCallResponse) GetApplicationProblemJSONDefault() *ProblemAnswer {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r FailWorkerCallResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r FailWorkerCallResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r FailWorkerCallResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r FailWorkerCallResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type RenewWorkerCallResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *WorkerLease
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *ProblemAnswer
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r RenewWorkerCallResponse) GetJSON200() *WorkerLease {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r RenewWorkerCallResponse) GetApplicationProblemJSONDefault() *ProblemAnswer {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r RenewWorkerCallResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r RenewWorkerCallResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r RenewWorkerCallResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r RenewWorkerCallResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type CompleteWorkerCallResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *ProblemAnswer
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r CompleteWorkerCallResponse) GetApplicationProblemJSONDefault() *ProblemAnswer {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r CompleteWorkerCallResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CompleteWorkerCallResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CompleteWorkerCallResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CompleteWorkerCallResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListWorkerPoolsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *WorkerPoolPage
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *ProblemAnswer
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListWorkerPoolsResponse) GetJSON200() *WorkerPoolPage {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ListWorkerPoolsResponse) GetApplicationProblemJSONDefault() *ProblemAnswer {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ListWorkerPoolsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListWorkerPoolsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListWorkerPoolsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListWorkerPoolsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type PollWorkerPoolResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *WorkerCall
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *ProblemAnswer
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PollWorkerPoolResponse) GetJSON200() *WorkerCall {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r PollWorkerPoolResponse) GetApplicationProblemJSONDefault() *ProblemAnswer {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r PollWorkerPoolResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PollWorkerPoolResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PollWorkerPoolResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PollWorkerPoolResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type GetHealthResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -7755,6 +8465,124 @@ func (c *ClientWithResponses) PutToolWithResponse(ctx context.Context, name Tool
 		return nil, err
 	}
 	return ParsePutToolResponse(rsp)
+}
+
+// FailWorkerCallWithBodyWithResponse Answer a call with the tool's error.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/worker-calls/{id}/error (the `FailWorkerCall` operationId).
+func (c *ClientWithResponses) FailWorkerCallWithBodyWithResponse(ctx context.Context, id ID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*FailWorkerCallResponse, error) {
+	rsp, err := c.FailWorkerCallWithBody(ctx, id, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseFailWorkerCallResponse(rsp)
+}
+
+// FailWorkerCallWithResponse Answer a call with the tool's error.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/worker-calls/{id}/error (the `FailWorkerCall` operationId).
+func (c *ClientWithResponses) FailWorkerCallWithResponse(ctx context.Context, id ID, body FailWorkerCallJSONRequestBody, reqEditors ...RequestEditorFn) (*FailWorkerCallResponse, error) {
+	rsp, err := c.FailWorkerCall(ctx, id, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseFailWorkerCallResponse(rsp)
+}
+
+// RenewWorkerCallWithResponse Renew the lease of a call.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/worker-calls/{id}/heartbeat (the `RenewWorkerCall` operationId).
+func (c *ClientWithResponses) RenewWorkerCallWithResponse(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*RenewWorkerCallResponse, error) {
+	rsp, err := c.RenewWorkerCall(ctx, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRenewWorkerCallResponse(rsp)
+}
+
+// CompleteWorkerCallWithBodyWithResponse Answer a call with the tool's result.
+//
+// A late or second answer is refused with 409 and changes nothing.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/worker-calls/{id}/result (the `CompleteWorkerCall` operationId).
+func (c *ClientWithResponses) CompleteWorkerCallWithBodyWithResponse(ctx context.Context, id ID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CompleteWorkerCallResponse, error) {
+	rsp, err := c.CompleteWorkerCallWithBody(ctx, id, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCompleteWorkerCallResponse(rsp)
+}
+
+// CompleteWorkerCallWithResponse Answer a call with the tool's result.
+//
+// A late or second answer is refused with 409 and changes nothing.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/worker-calls/{id}/result (the `CompleteWorkerCall` operationId).
+func (c *ClientWithResponses) CompleteWorkerCallWithResponse(ctx context.Context, id ID, body CompleteWorkerCallJSONRequestBody, reqEditors ...RequestEditorFn) (*CompleteWorkerCallResponse, error) {
+	rsp, err := c.CompleteWorkerCall(ctx, id, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCompleteWorkerCallResponse(rsp)
+}
+
+// ListWorkerPoolsWithResponse The pools that workers serve, with what waits in them.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/workers (the `ListWorkerPools` operationId).
+func (c *ClientWithResponses) ListWorkerPoolsWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ListWorkerPoolsResponse, error) {
+	rsp, err := c.ListWorkerPools(ctx, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListWorkerPoolsResponse(rsp)
+}
+
+// PollWorkerPoolWithBodyWithResponse Ask for a call of a tool that the caller serves; waits until there is one.
+//
+// For tools with the binding `worker`. The call is given out under a lease: answer it, or renew the lease with
+// heartbeats, before `lease_until`. When a lease runs out, the call of a tool that only reads or is declared
+// idempotent goes to another worker; any other call fails, because it may have happened. `idempotency_key` is the same
+// for every delivery and every attempt of one effect.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/workers/{pool}/poll (the `PollWorkerPool` operationId).
+func (c *ClientWithResponses) PollWorkerPoolWithBodyWithResponse(ctx context.Context, pool string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PollWorkerPoolResponse, error) {
+	rsp, err := c.PollWorkerPoolWithBody(ctx, pool, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePollWorkerPoolResponse(rsp)
+}
+
+// PollWorkerPoolWithResponse Ask for a call of a tool that the caller serves; waits until there is one.
+//
+// For tools with the binding `worker`. The call is given out under a lease: answer it, or renew the lease with
+// heartbeats, before `lease_until`. When a lease runs out, the call of a tool that only reads or is declared
+// idempotent goes to another worker; any other call fails, because it may have happened. `idempotency_key` is the same
+// for every delivery and every attempt of one effect.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/workers/{pool}/poll (the `PollWorkerPool` operationId).
+func (c *ClientWithResponses) PollWorkerPoolWithResponse(ctx context.Context, pool string, body PollWorkerPoolJSONRequestBody, reqEditors ...RequestEditorFn) (*PollWorkerPoolResponse, error) {
+	rsp, err := c.PollWorkerPool(ctx, pool, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePollWorkerPoolResponse(rsp)
 }
 
 // GetHealthWithResponse The process is alive.
@@ -9396,6 +10224,166 @@ func ParsePutToolResponse(rsp *http.Response) (*PutToolResponse, error) {
 			headers.ETag = value
 		}
 		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseFailWorkerCallResponse parses an HTTP response from a FailWorkerCallWithResponse call
+func ParseFailWorkerCallResponse(rsp *http.Response) (*FailWorkerCallResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &FailWorkerCallResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case rsp.StatusCode == 204:
+		break // No content-type
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest ProblemAnswer
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseRenewWorkerCallResponse parses an HTTP response from a RenewWorkerCallWithResponse call
+func ParseRenewWorkerCallResponse(rsp *http.Response) (*RenewWorkerCallResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &RenewWorkerCallResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest WorkerLease
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest ProblemAnswer
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCompleteWorkerCallResponse parses an HTTP response from a CompleteWorkerCallWithResponse call
+func ParseCompleteWorkerCallResponse(rsp *http.Response) (*CompleteWorkerCallResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CompleteWorkerCallResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case rsp.StatusCode == 204:
+		break // No content-type
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest ProblemAnswer
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListWorkerPoolsResponse parses an HTTP response from a ListWorkerPoolsWithResponse call
+func ParseListWorkerPoolsResponse(rsp *http.Response) (*ListWorkerPoolsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListWorkerPoolsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest WorkerPoolPage
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest ProblemAnswer
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParsePollWorkerPoolResponse parses an HTTP response from a PollWorkerPoolWithResponse call
+func ParsePollWorkerPoolResponse(rsp *http.Response) (*PollWorkerPoolResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PollWorkerPoolResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest WorkerCall
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case rsp.StatusCode == 204:
+		break // No content-type
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest ProblemAnswer
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
 	}
 
 	return response, nil

@@ -136,6 +136,21 @@ type ServerInterface interface {
 	// PutTool Create a tool, or replace the one of the ETag in If-Match.
 	// (PUT /api/v1/tools/{name})
 	PutTool(ctx echo.Context, name ToolNameParam, params PutToolParams) error
+	// FailWorkerCall Answer a call with the tool's error.
+	// (POST /api/v1/worker-calls/{id}/error)
+	FailWorkerCall(ctx echo.Context, id ID) error
+	// RenewWorkerCall Renew the lease of a call.
+	// (POST /api/v1/worker-calls/{id}/heartbeat)
+	RenewWorkerCall(ctx echo.Context, id ID) error
+	// CompleteWorkerCall Answer a call with the tool's result.
+	// (POST /api/v1/worker-calls/{id}/result)
+	CompleteWorkerCall(ctx echo.Context, id ID) error
+	// ListWorkerPools The pools that workers serve, with what waits in them.
+	// (GET /api/v1/workers)
+	ListWorkerPools(ctx echo.Context) error
+	// PollWorkerPool Ask for a call of a tool that the caller serves; waits until there is one.
+	// (POST /api/v1/workers/{pool}/poll)
+	PollWorkerPool(ctx echo.Context, pool string) error
 	// GetHealth The process is alive.
 	// (GET /healthz)
 	GetHealth(ctx echo.Context) error
@@ -1109,6 +1124,79 @@ func (w *ServerInterfaceWrapper) PutTool(ctx echo.Context) error {
 	return err
 }
 
+// FailWorkerCall converts echo context to params.
+func (w *ServerInterfaceWrapper) FailWorkerCall(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.FailWorkerCall(ctx, id)
+	return err
+}
+
+// RenewWorkerCall converts echo context to params.
+func (w *ServerInterfaceWrapper) RenewWorkerCall(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.RenewWorkerCall(ctx, id)
+	return err
+}
+
+// CompleteWorkerCall converts echo context to params.
+func (w *ServerInterfaceWrapper) CompleteWorkerCall(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.CompleteWorkerCall(ctx, id)
+	return err
+}
+
+// ListWorkerPools converts echo context to params.
+func (w *ServerInterfaceWrapper) ListWorkerPools(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListWorkerPools(ctx)
+	return err
+}
+
+// PollWorkerPool converts echo context to params.
+func (w *ServerInterfaceWrapper) PollWorkerPool(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "pool" -------------
+	var pool string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "pool", ctx.Param("pool"), &pool, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter pool: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.PollWorkerPool(ctx, pool)
+	return err
+}
+
 // GetHealth converts echo context to params.
 func (w *ServerInterfaceWrapper) GetHealth(ctx echo.Context) error {
 	var err error
@@ -1215,6 +1303,11 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.POST(options.BaseURL+"/api/v1/tools", wrapper.ApplyTools, options.OperationMiddlewares["applyTools"]...)
 	router.GET(options.BaseURL+"/api/v1/tools/:name", wrapper.GetTool, options.OperationMiddlewares["getTool"]...)
 	router.PUT(options.BaseURL+"/api/v1/tools/:name", wrapper.PutTool, options.OperationMiddlewares["putTool"]...)
+	router.GET(options.BaseURL+"/api/v1/workers", wrapper.ListWorkerPools, options.OperationMiddlewares["listWorkerPools"]...)
+	router.POST(options.BaseURL+"/api/v1/workers/:pool/poll", wrapper.PollWorkerPool, options.OperationMiddlewares["pollWorkerPool"]...)
+	router.POST(options.BaseURL+"/api/v1/worker-calls/:id/heartbeat", wrapper.RenewWorkerCall, options.OperationMiddlewares["renewWorkerCall"]...)
+	router.POST(options.BaseURL+"/api/v1/worker-calls/:id/result", wrapper.CompleteWorkerCall, options.OperationMiddlewares["completeWorkerCall"]...)
+	router.POST(options.BaseURL+"/api/v1/worker-calls/:id/error", wrapper.FailWorkerCall, options.OperationMiddlewares["failWorkerCall"]...)
 	router.GET(options.BaseURL+"/api/v1/reports/savings", wrapper.GetSavingsReport, options.OperationMiddlewares["getSavingsReport"]...)
 	router.GET(options.BaseURL+"/api/v1/api-keys", wrapper.ListAPIKeys, options.OperationMiddlewares["listApiKeys"]...)
 	router.POST(options.BaseURL+"/api/v1/api-keys", wrapper.CreateAPIKey, options.OperationMiddlewares["createApiKey"]...)
@@ -3022,6 +3115,199 @@ func (response PutTooldefaultApplicationProblemPlusJSONResponse) VisitPutToolRes
 	return err
 }
 
+type FailWorkerCallRequestObject struct {
+	ID   ID `json:"id"`
+	Body *FailWorkerCallJSONRequestBody
+}
+
+type FailWorkerCallResponseObject interface {
+	VisitFailWorkerCallResponse(w http.ResponseWriter) error
+}
+
+type FailWorkerCall204Response struct {
+}
+
+func (response FailWorkerCall204Response) VisitFailWorkerCallResponse(w http.ResponseWriter) error {
+	w.WriteHeader(204)
+	return nil
+}
+
+type FailWorkerCalldefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response FailWorkerCalldefaultApplicationProblemPlusJSONResponse) VisitFailWorkerCallResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RenewWorkerCallRequestObject struct {
+	ID ID `json:"id"`
+}
+
+type RenewWorkerCallResponseObject interface {
+	VisitRenewWorkerCallResponse(w http.ResponseWriter) error
+}
+
+type RenewWorkerCall200JSONResponse WorkerLease
+
+func (response RenewWorkerCall200JSONResponse) VisitRenewWorkerCallResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RenewWorkerCalldefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response RenewWorkerCalldefaultApplicationProblemPlusJSONResponse) VisitRenewWorkerCallResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CompleteWorkerCallRequestObject struct {
+	ID   ID `json:"id"`
+	Body *CompleteWorkerCallJSONRequestBody
+}
+
+type CompleteWorkerCallResponseObject interface {
+	VisitCompleteWorkerCallResponse(w http.ResponseWriter) error
+}
+
+type CompleteWorkerCall204Response struct {
+}
+
+func (response CompleteWorkerCall204Response) VisitCompleteWorkerCallResponse(w http.ResponseWriter) error {
+	w.WriteHeader(204)
+	return nil
+}
+
+type CompleteWorkerCalldefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response CompleteWorkerCalldefaultApplicationProblemPlusJSONResponse) VisitCompleteWorkerCallResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListWorkerPoolsRequestObject struct {
+}
+
+type ListWorkerPoolsResponseObject interface {
+	VisitListWorkerPoolsResponse(w http.ResponseWriter) error
+}
+
+type ListWorkerPools200JSONResponse WorkerPoolPage
+
+func (response ListWorkerPools200JSONResponse) VisitListWorkerPoolsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListWorkerPoolsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListWorkerPoolsdefaultApplicationProblemPlusJSONResponse) VisitListWorkerPoolsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PollWorkerPoolRequestObject struct {
+	Pool string `json:"pool"`
+	Body *PollWorkerPoolJSONRequestBody
+}
+
+type PollWorkerPoolResponseObject interface {
+	VisitPollWorkerPoolResponse(w http.ResponseWriter) error
+}
+
+type PollWorkerPool200JSONResponse WorkerCall
+
+func (response PollWorkerPool200JSONResponse) VisitPollWorkerPoolResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PollWorkerPool204Response struct {
+}
+
+func (response PollWorkerPool204Response) VisitPollWorkerPoolResponse(w http.ResponseWriter) error {
+	w.WriteHeader(204)
+	return nil
+}
+
+type PollWorkerPooldefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response PollWorkerPooldefaultApplicationProblemPlusJSONResponse) VisitPollWorkerPoolResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type GetHealthRequestObject struct {
 }
 
@@ -3269,6 +3555,21 @@ type StrictServerInterface interface {
 	// PutTool Create a tool, or replace the one of the ETag in If-Match.
 	// (PUT /api/v1/tools/{name})
 	PutTool(ctx context.Context, request PutToolRequestObject) (PutToolResponseObject, error)
+	// FailWorkerCall Answer a call with the tool's error.
+	// (POST /api/v1/worker-calls/{id}/error)
+	FailWorkerCall(ctx context.Context, request FailWorkerCallRequestObject) (FailWorkerCallResponseObject, error)
+	// RenewWorkerCall Renew the lease of a call.
+	// (POST /api/v1/worker-calls/{id}/heartbeat)
+	RenewWorkerCall(ctx context.Context, request RenewWorkerCallRequestObject) (RenewWorkerCallResponseObject, error)
+	// CompleteWorkerCall Answer a call with the tool's result.
+	// (POST /api/v1/worker-calls/{id}/result)
+	CompleteWorkerCall(ctx context.Context, request CompleteWorkerCallRequestObject) (CompleteWorkerCallResponseObject, error)
+	// ListWorkerPools The pools that workers serve, with what waits in them.
+	// (GET /api/v1/workers)
+	ListWorkerPools(ctx context.Context, request ListWorkerPoolsRequestObject) (ListWorkerPoolsResponseObject, error)
+	// PollWorkerPool Ask for a call of a tool that the caller serves; waits until there is one.
+	// (POST /api/v1/workers/{pool}/poll)
+	PollWorkerPool(ctx context.Context, request PollWorkerPoolRequestObject) (PollWorkerPoolResponseObject, error)
 	// GetHealth The process is alive.
 	// (GET /healthz)
 	GetHealth(ctx context.Context, request GetHealthRequestObject) (GetHealthResponseObject, error)
@@ -4585,6 +4886,201 @@ func (sh *strictHandler) PutTool(ctx echo.Context, name ToolNameParam, params Pu
 		return err
 	} else if validResponse, ok := response.(PutToolResponseObject); ok {
 		return validResponse.VisitPutToolResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// FailWorkerCall operation middleware
+func (sh *strictHandler) FailWorkerCall(ctx echo.Context, id ID) error {
+	var request FailWorkerCallRequestObject
+
+	request.ID = id
+
+	var body FailWorkerCallJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.FailWorkerCall(ctx.Request().Context(), request.(FailWorkerCallRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "FailWorkerCall")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(FailWorkerCallResponseObject); ok {
+		return validResponse.VisitFailWorkerCallResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// RenewWorkerCall operation middleware
+func (sh *strictHandler) RenewWorkerCall(ctx echo.Context, id ID) error {
+	var request RenewWorkerCallRequestObject
+
+	request.ID = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.RenewWorkerCall(ctx.Request().Context(), request.(RenewWorkerCallRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "RenewWorkerCall")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(RenewWorkerCallResponseObject); ok {
+		return validResponse.VisitRenewWorkerCallResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// CompleteWorkerCall operation middleware
+func (sh *strictHandler) CompleteWorkerCall(ctx echo.Context, id ID) error {
+	var request CompleteWorkerCallRequestObject
+
+	request.ID = id
+
+	var body CompleteWorkerCallJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.CompleteWorkerCall(ctx.Request().Context(), request.(CompleteWorkerCallRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CompleteWorkerCall")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(CompleteWorkerCallResponseObject); ok {
+		return validResponse.VisitCompleteWorkerCallResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ListWorkerPools operation middleware
+func (sh *strictHandler) ListWorkerPools(ctx echo.Context) error {
+	var request ListWorkerPoolsRequestObject
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListWorkerPools(ctx.Request().Context(), request.(ListWorkerPoolsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListWorkerPools")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ListWorkerPoolsResponseObject); ok {
+		return validResponse.VisitListWorkerPoolsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// PollWorkerPool operation middleware
+func (sh *strictHandler) PollWorkerPool(ctx echo.Context, pool string) error {
+	var request PollWorkerPoolRequestObject
+
+	request.Pool = pool
+
+	var body PollWorkerPoolJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		if !errors.Is(err, io.EOF) {
+			return err
+		}
+	} else {
+		request.Body = &body
+	}
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.PollWorkerPool(ctx.Request().Context(), request.(PollWorkerPoolRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "PollWorkerPool")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(PollWorkerPoolResponseObject); ok {
+		return validResponse.VisitPollWorkerPoolResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

@@ -590,6 +590,33 @@ func (e Verdict) Valid() bool {
 	}
 }
 
+// Defines values for WorkerFailureClass.
+const (
+	WorkerFailureClassIo         WorkerFailureClass = "io"
+	WorkerFailureClassOther      WorkerFailureClass = "other"
+	WorkerFailureClassRateLimit  WorkerFailureClass = "rate_limit"
+	WorkerFailureClassTimeout    WorkerFailureClass = "timeout"
+	WorkerFailureClassValidation WorkerFailureClass = "validation"
+)
+
+// Valid indicates whether the value is a known member of the WorkerFailureClass enum.
+func (e WorkerFailureClass) Valid() bool {
+	switch e {
+	case WorkerFailureClassIo:
+		return true
+	case WorkerFailureClassOther:
+		return true
+	case WorkerFailureClassRateLimit:
+		return true
+	case WorkerFailureClassTimeout:
+		return true
+	case WorkerFailureClassValidation:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for DiagramDirection.
 const (
 	DiagramDirectionLR DiagramDirection = "LR"
@@ -1906,6 +1933,97 @@ type WithdrawRequest struct {
 	Reason string `json:"reason,omitempty,omitzero"`
 }
 
+// WorkerCall defines model for WorkerCall.
+type WorkerCall struct {
+	// Attempt 1 for the first; a step's retry policy makes more.
+	Attempt int `json:"attempt"`
+
+	// Deadline After it nobody waits for the answer.
+	Deadline time.Time `json:"deadline,omitempty,omitzero"`
+
+	// Delivery Above 1 when a worker went silent under the call.
+	Delivery       int             `json:"delivery"`
+	ID             string          `json:"id"`
+	IdempotencyKey string          `json:"idempotency_key"`
+	Input          json.RawMessage `json:"input"`
+	LeaseUntil     time.Time       `json:"lease_until"`
+	Pool           string          `json:"pool"`
+	RunID          string          `json:"run_id,omitempty,omitzero"`
+	Tool           string          `json:"tool"`
+
+	// Traceparent W3C trace context of the step.
+	Traceparent string `json:"traceparent,omitempty,omitzero"`
+	Tracestate  string `json:"tracestate,omitempty,omitzero"`
+}
+
+// WorkerFailure defines model for WorkerFailure.
+type WorkerFailure struct {
+	// Class What retry policies see.
+	Class   WorkerFailureClass `json:"class,omitempty,omitzero"`
+	Message string             `json:"message"`
+
+	// Type The error's class in the worker's own language.
+	Type string `json:"type,omitempty,omitzero"`
+}
+
+// WorkerFailureClass What retry policies see.
+type WorkerFailureClass string
+
+// WorkerLease defines model for WorkerLease.
+type WorkerLease struct {
+	Cancelled  bool      `json:"cancelled"`
+	LeaseUntil time.Time `json:"lease_until,omitempty,omitzero"`
+}
+
+// WorkerPoll defines model for WorkerPoll.
+type WorkerPoll struct {
+	// Tools The tools that the caller serves; all of the pool when there are none.
+	Tools []string `json:"tools,omitempty,omitzero"`
+
+	// WaitMs How long to wait for a call; 0 takes the default.
+	WaitMs int `json:"wait_ms,omitempty,omitzero"`
+
+	// Worker Names the process, for messages and statistics.
+	Worker string `json:"worker,omitempty,omitzero"`
+}
+
+// WorkerPool defines model for WorkerPool.
+type WorkerPool struct {
+	// Expired Leases that ran out.
+	Expired int64 `json:"expired"`
+	Given   int64 `json:"given"`
+
+	// Leased Calls that workers have.
+	Leased int `json:"leased"`
+
+	// OldestMs How long the oldest of them has waited.
+	OldestMs int64 `json:"oldest_ms"`
+
+	// PolledAt When a worker came last.
+	PolledAt time.Time `json:"polled_at,omitempty,omitzero"`
+	Pool     string    `json:"pool"`
+
+	// Queued Calls that wait for a worker.
+	Queued      int      `json:"queued"`
+	QueuedTools []string `json:"queued_tools"`
+
+	// Rejected Calls refused because the queue was full.
+	Rejected       int64    `json:"rejected"`
+	WaitingWorkers int      `json:"waiting_workers"`
+	Workers        []string `json:"workers"`
+}
+
+// WorkerPoolPage defines model for WorkerPoolPage.
+type WorkerPoolPage struct {
+	Items []WorkerPool `json:"items"`
+}
+
+// WorkerResult defines model for WorkerResult.
+type WorkerResult struct {
+	// Result What the tool returned, any JSON.
+	Result json.RawMessage `json:"result"`
+}
+
 // Cursor defines model for Cursor.
 type Cursor = string
 
@@ -2225,6 +2343,15 @@ type ApplyToolsJSONRequestBody = ApplyToolsJSONBody
 
 // PutToolJSONRequestBody defines body for PutTool for application/json ContentType.
 type PutToolJSONRequestBody = ToolDocument
+
+// FailWorkerCallJSONRequestBody defines body for FailWorkerCall for application/json ContentType.
+type FailWorkerCallJSONRequestBody = WorkerFailure
+
+// CompleteWorkerCallJSONRequestBody defines body for CompleteWorkerCall for application/json ContentType.
+type CompleteWorkerCallJSONRequestBody = WorkerResult
+
+// PollWorkerPoolJSONRequestBody defines body for PollWorkerPool for application/json ContentType.
+type PollWorkerPoolJSONRequestBody = WorkerPoll
 
 // ExportLogsJSONRequestBody defines body for ExportLogs for application/json ContentType.
 type ExportLogsJSONRequestBody = ExportLogsJSONBody

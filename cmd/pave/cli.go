@@ -43,6 +43,7 @@ type cli struct {
 	Promote     promoteCmd     `cmd:"" help:"Make an approved proposal an active flow."`
 	Flows       flowsCmd       `cmd:"" help:"List, show, draw, check, test, compare, propose and export flows."`
 	Tools       toolsCmd       `cmd:"" help:"Apply, list and show tools."`
+	Workers     workersCmd     `cmd:"" help:"List worker pools, and serve one with programs."`
 	Run         runCmd         `cmd:"" help:"Run a flow."`
 	Replay      replayCmd      `cmd:"" help:"Run a recorded run again and show what differs."`
 	Runs        runsCmd        `cmd:"" help:"List, show and draw runs, and what they teach."`

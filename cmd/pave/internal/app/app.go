@@ -59,6 +59,7 @@ type App struct {
 	receiver  *otlp.Handler
 	received  *prometheus.CounterVec
 	letters   prometheus.Collector
+	tools     *reach
 	runs      *runs.Service
 	loop      *loop.Loop
 	assembler *assembly.Assembler
@@ -181,21 +182,22 @@ func (a *App) openGovernance(ctx context.Context) error {
 }
 
 func (a *App) openRuns(ctx context.Context) error {
-	tools, builtins, closeTools, err := reach(a.opts)
+	tools, err := newReach(a.opts)
 	if err != nil {
 		return err
 	}
-	a.defers(func() error { closeTools(); return nil })
+	a.tools = tools
+	a.defers(func() error { tools.close(); return nil })
 	profile := executor.DefaultCostProfile
 	a.runs = runs.New(runs.Options{
 		Gate: a.gate, Catalogue: a.gate, Store: a.state, Archive: a.events, Recorder: a.record, Redactor: a.redact, Logger: a.log,
 		Engine: executor.Options{
-			Invoker: tools,
+			Invoker: tools.Invoker,
 			Logger:  a.log, Now: time.Now, NewID: newID, CostProfile: &profile,
 			Jitter: func() float64 { return 0.5 + rand.Float64() },
 		},
 	})
-	builtins.RunFlows(a.runs.RunFlow)
+	tools.builtins.RunFlows(a.runs.RunFlow)
 	interrupted, err := a.runs.Start(ctx, ingest.DefaultTenant)
 	if interrupted > 0 {
 		a.log.WarnContext(ctx, "marked runs that an earlier process left", "runs", interrupted)
@@ -211,7 +213,7 @@ func (a *App) openLoop(context.Context) error {
 
 func (a *App) openAPI(context.Context) (err error) {
 	a.api, err = api.New(api.Deps{
-		Recorder: a.record, Proposals: a.gate, Flows: a.gate, Tools: a.gate, Runs: a.runs, Mining: a.loop, Passes: a.gate,
+		Recorder: a.record, Proposals: a.gate, Flows: a.gate, Tools: a.gate, Runs: a.runs, Workers: a.tools.workers, Mining: a.loop, Passes: a.gate,
 		Keys: a.gate, Admin: a.gate, Reports: a.gate,
 		Sessions: &sessions{events: a.events, assembler: a.assembler, loader: assembly.Loader{Store: a.events}},
 		Status:   &status{gate: a.gate, events: a.events, disk: a.disk},
@@ -220,7 +222,8 @@ func (a *App) openAPI(context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	return errors.Join(a.api.Registry().Register(a.received), a.api.Registry().Register(a.letters))
+	return errors.Join(a.api.Registry().Register(a.received), a.api.Registry().Register(a.letters),
+		a.api.Registry().Register(&workerMetrics{a.tools.workers}))
 }
 
 // AdminKey reads the admin key of a data directory, which its owner may.

@@ -6,16 +6,26 @@ import (
 	"pave/executor"
 	bindhttp "pave/executor/bind/http"
 	bindlocal "pave/executor/bind/local"
+	"pave/executor/bind/worker"
+	"pave/flows"
 )
 
 // reach is how steps reach their tools.
-func reach(opts Options) (tools executor.Invoker, builtins *bindlocal.Registry, closeTools func(), err error) {
+type reach struct {
+	executor.Invoker
+	builtins *bindlocal.Registry
+	workers  *worker.Pools
+	close    func()
+}
+
+func newReach(opts Options) (*reach, error) {
 	web, err := bindhttp.New(bindhttp.Options{Secret: secrets(opts.DataDir), EgressAllow: opts.EgressAllow})
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, err
 	}
-	builtins = bindlocal.New()
-	return executor.NewMux(map[string]executor.Invoker{"http": web, "local": builtins}), builtins, web.Close, nil
+	r := &reach{builtins: bindlocal.New(), workers: worker.New(worker.Options{}), close: web.Close}
+	r.Invoker = executor.NewMux(map[string]executor.Invoker{flows.BindHTTP: web, flows.BindLocal: r.builtins, flows.BindWorker: r.workers})
+	return r, nil
 }
 
 // LocalEngine is an engine that keeps nothing, for runs outside of the service: with its own way to tools, or with
@@ -23,9 +33,11 @@ func reach(opts Options) (tools executor.Invoker, builtins *bindlocal.Registry, 
 func LocalEngine(opts Options, answers executor.Invoker) (engine *executor.Engine, closeTools func(), err error) {
 	closeTools = func() {}
 	if answers == nil {
-		if answers, _, closeTools, err = reach(opts); err != nil {
+		r, err := newReach(opts)
+		if err != nil {
 			return nil, nil, err
 		}
+		answers, closeTools = r.Invoker, r.close
 	}
 	return executor.New(executor.Options{Invoker: answers, Now: time.Now, NewID: newID}), closeTools, nil
 }

@@ -1,0 +1,110 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"pave/api/gen"
+	"pave/executor"
+	"pave/executor/bind/worker"
+	"pave/flows"
+	"pave/flows/value"
+)
+
+// PollWorkerPool waits for a call of the pool, until the service drains at the latest.
+func (h *handlers) PollWorkerPool(ctx context.Context, r gen.PollWorkerPoolRequestObject) (gen.PollWorkerPoolResponseObject, error) {
+	req := worker.Poll{Pool: r.Pool, Owner: actorFrom(ctx).Principal, Wait: defaultPollWait}
+	if r.Body != nil {
+		req.Worker, req.Tools = r.Body.Worker, r.Body.Tools
+		if r.Body.WaitMs > 0 {
+			req.Wait = time.Duration(r.Body.WaitMs) * time.Millisecond
+		}
+	}
+	if req.Worker == "" {
+		req.Worker = req.Owner
+	}
+	waiting, stop := context.WithCancel(ctx)
+	defer stop()
+	go func() {
+		select {
+		case <-h.s.drained:
+			stop()
+		case <-waiting.Done():
+		}
+	}()
+	call, err := h.s.deps.Workers.Poll(waiting, req)
+	if err != nil {
+		return nil, err
+	}
+	if call == nil {
+		return gen.PollWorkerPool204Response{}, nil
+	}
+	out := gen.PollWorkerPool200JSONResponse{ID: call.ID, Pool: call.Pool, Tool: call.Tool, Input: value.Encode(call.Input),
+		IdempotencyKey: call.IdempotencyKey, Attempt: call.Attempt, Delivery: call.Delivery, RunID: call.RunID,
+		Traceparent: call.Traceparent, Tracestate: call.Tracestate, LeaseUntil: utc(call.LeaseUntil)}
+	if !call.Deadline.IsZero() {
+		out.Deadline = utc(call.Deadline)
+	}
+	return &delivery{out, ctx, func() { h.s.deps.Workers.Undelivered(call.ID) }}, nil
+}
+
+// defaultPollWait is how long a poll waits that does not say.
+const defaultPollWait = 20 * time.Second
+
+// delivery answers a poll with a call, which is taken back when the worker went away before any of it was sent.
+type delivery struct {
+	gen.PollWorkerPool200JSONResponse
+	ctx        context.Context
+	notReached func()
+}
+
+// VisitPollWorkerPoolResponse implements gen.PollWorkerPoolResponseObject.
+func (d *delivery) VisitPollWorkerPoolResponse(w http.ResponseWriter) error {
+	if d.ctx.Err() != nil {
+		d.notReached()
+		return d.ctx.Err()
+	}
+	return d.PollWorkerPool200JSONResponse.VisitPollWorkerPoolResponse(w)
+}
+
+// RenewWorkerCall renews a lease.
+func (h *handlers) RenewWorkerCall(ctx context.Context, r gen.RenewWorkerCallRequestObject) (gen.RenewWorkerCallResponseObject, error) {
+	until, cancelled, err := h.s.deps.Workers.Heartbeat(r.ID, actorFrom(ctx).Principal)
+	if err != nil {
+		return nil, err
+	}
+	out := gen.RenewWorkerCall200JSONResponse{Cancelled: cancelled}
+	if !until.IsZero() {
+		out.LeaseUntil = utc(until)
+	}
+	return out, nil
+}
+
+// CompleteWorkerCall takes a result.
+func (h *handlers) CompleteWorkerCall(ctx context.Context, r gen.CompleteWorkerCallRequestObject) (gen.CompleteWorkerCallResponseObject, error) {
+	result, err := value.Decode(r.Body.Result)
+	if err != nil {
+		return nil, flows.NewError(flows.CodeInvalid, "the result is not JSON that can be taken: "+err.Error(),
+			flows.ErrorDetail{Pointer: "/result", Code: "invalid", Detail: err.Error()})
+	}
+	return gen.CompleteWorkerCall204Response{}, h.s.deps.Workers.Complete(r.ID, actorFrom(ctx).Principal, result)
+}
+
+// FailWorkerCall takes an error.
+func (h *handlers) FailWorkerCall(ctx context.Context, r gen.FailWorkerCallRequestObject) (gen.FailWorkerCallResponseObject, error) {
+	failure := executor.ToolError{Class: string(r.Body.Class), Message: r.Body.Message, Type: r.Body.Type}
+	return gen.FailWorkerCall204Response{}, h.s.deps.Workers.Fail(r.ID, actorFrom(ctx).Principal, failure)
+}
+
+// ListWorkerPools shows how the pools stand.
+func (h *handlers) ListWorkerPools(context.Context, gen.ListWorkerPoolsRequestObject) (gen.ListWorkerPoolsResponseObject, error) {
+	return gen.ListWorkerPools200JSONResponse{Items: list(h.s.deps.Workers.Stats(), func(p worker.PoolStats) gen.WorkerPool {
+		out := gen.WorkerPool{Pool: p.Pool, Queued: p.Queued, OldestMs: p.Oldest.Milliseconds(), Leased: p.Leased, WaitingWorkers: p.Waiting,
+			Workers: present(p.Workers), QueuedTools: present(p.Tools), Given: p.Given, Expired: p.Expired, Rejected: p.Rejected}
+		if !p.Polled.IsZero() {
+			out.PolledAt = utc(p.Polled)
+		}
+		return out
+	})}, nil
+}

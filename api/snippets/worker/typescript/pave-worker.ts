@@ -1,0 +1,46 @@
+// Serves functions as tools of pave flows. Needs fetch (Node 18 or later), nothing else.
+//
+//   await serve("http://127.0.0.1:8318", "crm", { score_lead: ({ email }) => ({ score: 7 }) }, "pave_...");
+//
+// A function takes the tool's input and returns something that JSON can hold, or a promise of it. pave gives a call to
+// one worker only; a function whose tool is declared idempotent may see a call again when its worker died under it.
+
+type Tools = Record<string, (input: any) => unknown>;
+type Call = { id: string; tool: string; input: any };
+
+/** Serves calls, `parallel` at a time, until the signal aborts. */
+export async function serve(server: string, pool: string, tools: Tools, key: string, signal?: AbortSignal, parallel = 4) {
+  const post = async (path: string, body: unknown, abort?: AbortSignal) => {
+    const headers = { authorization: `Bearer ${key}`, "content-type": "application/json" };
+    const response = await fetch(`${server}/api/v1${path}`, { method: "POST", headers, body: JSON.stringify(body), signal: abort });
+    if (!response.ok) throw Object.assign(new Error(await response.text()), { status: response.status });
+    return response.status === 204 ? undefined : response.json();
+  };
+
+  const work = async (call: Call) => {
+    const beat = setInterval(() => post(`/worker-calls/${call.id}/heartbeat`, {}).catch(() => {}), 10_000);
+    let answer: [string, unknown];
+    try {
+      answer = ["result", { result: (await tools[call.tool](call.input)) ?? null }];
+    } catch (error: any) { // every error of a function is the tool's answer
+      answer = ["error", { message: String(error?.message ?? error).slice(0, 4096) || "error", type: error?.name }];
+    } finally {
+      clearInterval(beat);
+    }
+    // An answer that comes too late is refused; the call is lost to this worker then.
+    await post(`/worker-calls/${call.id}/${answer[0]}`, answer[1]).catch(() => {});
+  };
+
+  const loop = async () => {
+    while (!signal?.aborted) {
+      try {
+        const call = await post(`/workers/${pool}/poll`, { tools: Object.keys(tools), wait_ms: 20_000 }, signal);
+        if (call) await work(call);
+      } catch (error: any) {
+        if ([400, 401, 403, 404].includes(error?.status)) throw error; // waiting would not help
+        if (!signal?.aborted) await new Promise((wake) => setTimeout(wake, 2000));
+      }
+    }
+  };
+  await Promise.all(Array.from({ length: parallel }, loop));
+}

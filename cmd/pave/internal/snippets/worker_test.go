@@ -1,0 +1,184 @@
+package snippets
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"pave/api/gen"
+	"pave/api/snippets"
+	worker "pave/api/snippets/worker/go"
+)
+
+const leadTools = `
+kind: Tool
+name: score_lead
+input_schema: {type: object, properties: {email: {type: string}}, required: [email]}
+output_schema: {type: object, properties: {score: {type: integer}, big: {type: integer}}, required: [score]}
+safety: {side_effects: read}
+timeout_seconds: 20
+binding: {kind: worker, pool: crm}
+---
+kind: Tool
+name: check_lead
+input_schema: {type: object, properties: {score: {type: integer}}, required: [score]}
+output_schema: {type: object, properties: {result: {type: string}}, required: [result]}
+safety: {side_effects: read}
+timeout_seconds: 20
+binding: {kind: worker, pool: crm}
+`
+
+const leadFlow = `{"format_version":"1.1","type":"Flow","name":"judge_lead","version":"1.0.0","description":"Scores and checks.",
+	"input_schema":{"type":"object","properties":{"email":{"type":"string"}},"required":["email"]},
+	"steps":[{"tool_name":"score_lead","input_mapping":{"email":"email"},"output_as":"lead"},
+		{"tool_name":"check_lead","input_mapping":{"score":"/lead/score"},"output_as":"check"}],
+	"returns":{"score":"/lead/score","big":"/lead/big","verdict":"/check/result"}}`
+
+// Every worker snippet serves the same two tools: the score is the length of the address, 9007199254740993 checks that
+// numbers stay whole, and a score above 20 is an error.
+var workers = map[string]func(t *testing.T, s *service, key string){
+	"python": func(t *testing.T, s *service, key string) {
+		start(t, folder(t, "worker", "python"), program(t, "python3"), "-u", "-B", "-c", `
+import sys
+from pave_worker import serve
+def score_lead(email): return {"score": len(email), "big": 9007199254740993}
+def check_lead(score):
+    if score > 20: raise ValueError("no such lead")
+    return "good"
+serve(sys.argv[1], "crm", {"score_lead": score_lead, "check_lead": check_lead}, sys.argv[2])`, s.address, key)
+	},
+	"langchain": func(t *testing.T, s *service, key string) {
+		start(t, folder(t, "worker", "python"), program(t, "python3"), "-u", "-B", "-c", `
+import sys
+from langchain_worker import serve_langchain
+class Tool: # what serve_langchain needs of LangChain's BaseTool
+    def __init__(self, function): self.name, self.function = function.__name__, function
+    def invoke(self, arguments): return self.function(**arguments)
+def score_lead(email): return {"score": len(email), "big": 9007199254740993}
+def check_lead(score):
+    if score > 20: raise ValueError("no such lead")
+    return "good"
+serve_langchain(sys.argv[1], "crm", [Tool(score_lead), Tool(check_lead)], sys.argv[2])`, s.address, key)
+	},
+	"typescript": func(t *testing.T, s *service, key string) {
+		dir, args := node(t)
+		main := write(t, "main.mts", `
+import { serve } from "`+folder(t, "worker", "typescript", "pave-worker.ts")+`";
+await serve(process.argv[2], "crm", {
+	score_lead: ({ email }) => ({ score: email.length, big: 9007199254740991 }),
+	check_lead: async ({ score }) => { if (score > 20) throw new TypeError("no such lead"); return "good"; },
+}, process.argv[3]);`)
+		start(t, dir, append(args, main, s.address, key)...)
+	},
+	"go": func(t *testing.T, s *service, key string) {
+		ctx, stop := context.WithCancel(context.Background())
+		ended := make(chan error, 1)
+		go func() {
+			ended <- worker.Serve(ctx, s.address, "crm", worker.Tools{
+				"score_lead": func(_ context.Context, input json.RawMessage) (any, error) {
+					var in struct{ Email string }
+					err := json.Unmarshal(input, &in)
+					return map[string]any{"score": len(in.Email), "big": int64(9007199254740993)}, err
+				},
+				"check_lead": func(_ context.Context, input json.RawMessage) (any, error) {
+					var in struct{ Score int }
+					if err := json.Unmarshal(input, &in); err != nil || in.Score > 20 {
+						return nil, errors.New("no such lead")
+					}
+					return "good", nil
+				},
+			}, key)
+		}()
+		t.Cleanup(func() { stop(); require.NoError(t, <-ended) })
+	},
+}
+
+func TestWorkerSnippets(t *testing.T) {
+	for name, begin := range workers {
+		t.Run(name, func(t *testing.T) {
+			s := serve(t, nil)
+			s.tools(leadTools)
+			s.activate(leadFlow)
+			begin(t, s, s.key("service:worker", gen.ScopeWork))
+			good := s.run("judge_lead", `{"email":"ann@example.com"}`)
+			require.Equal(t, gen.RunStatusSucceeded, good.Status, string(good.Record))
+			want := `{"score":15,"big":9007199254740993,"verdict":"good"}`
+			if name == "typescript" { // its numbers end before
+				want = `{"score":15,"big":9007199254740991,"verdict":"good"}`
+			}
+			assert.Equal(t, canonical(t, want), canonical(t, string(good.Output)))
+			bad := s.run("judge_lead", `{"email":"a-very-long-address@example.com"}`)
+			require.Equal(t, gen.RunStatusFailed, bad.Status)
+			assert.Contains(t, bad.ErrorMessage, "no such lead")
+			scraped, err := s.client.GetMetricsWithResponse(t.Context())
+			require.NoError(t, err)
+			metrics := string(scraped.Body)
+			assert.Contains(t, metrics, `pave_worker_given_total{pool="crm"} 4`)
+			assert.Contains(t, metrics, `pave_worker_queue_age_seconds{pool="crm"} 0`)
+		})
+	}
+}
+
+// canonical keeps numbers as they are written.
+func canonical(t *testing.T, text string) map[string]json.RawMessage {
+	t.Helper()
+	var out map[string]json.RawMessage
+	require.NoError(t, json.Unmarshal([]byte(text), &out))
+	return out
+}
+
+func TestWorkerSnippetsAreShort(t *testing.T) {
+	for _, name := range []string{"python/pave_worker.py", "python/langchain_worker.py", "typescript/pave-worker.ts", "go/worker.go"} {
+		raw, err := snippets.Files.Open("worker/" + name)
+		require.NoError(t, err)
+		lines := 0
+		for scan := bufio.NewScanner(raw); scan.Scan(); lines++ {
+		}
+		require.NoError(t, raw.Close())
+		assert.Less(t, lines, 60, name)
+	}
+}
+
+// A flow whose worker is absent fails its step at the timeout and says which pool is empty; the service goes on.
+func TestAFlowWithoutItsWorker(t *testing.T) {
+	s := serve(t, nil)
+	s.tools(leadTools)
+	s.activate(leadFlow)
+	s.tools(strings.ReplaceAll(leadTools, "timeout_seconds: 20", "timeout_seconds: 0.3"))
+	run := s.run("judge_lead", `{"email":"ann@example.com"}`)
+	require.Equal(t, gen.RunStatusFailed, run.Status)
+	assert.Contains(t, run.ErrorMessage, "worker pool 'crm' is empty")
+	assert.Contains(t, run.ErrorMessage, "[no_worker]")
+	pools, err := s.client.ListWorkerPoolsWithResponse(t.Context())
+	require.NoError(t, err)
+	require.Len(t, pools.JSON200.Items, 1)
+	assert.Zero(t, pools.JSON200.Items[0].Queued)
+}
+
+// The service stops while workers wait, without waiting for them.
+func TestAStopEndsPolls(t *testing.T) {
+	s := serve(t, nil)
+	key := s.key("service:worker", gen.ScopeWork)
+	answered := make(chan int, 1)
+	go func() {
+		done, err := s.as(key).PollWorkerPoolWithResponse(context.Background(), "crm", gen.WorkerPoll{WaitMs: 50_000})
+		if err != nil {
+			answered <- 0
+			return
+		}
+		answered <- done.StatusCode()
+	}()
+	require.Eventually(t, func() bool {
+		pools, err := s.client.ListWorkerPoolsWithResponse(t.Context())
+		return err == nil && len(pools.JSON200.Items) == 1 && pools.JSON200.Items[0].WaitingWorkers == 1
+	}, 5*time.Second, 5*time.Millisecond)
+	s.stop()
+	assert.Equal(t, 204, <-answered)
+}

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os/exec"
+	"strings"
+	"time"
+
+	"pave/api/gen"
+	"pave/cmd/pave/internal/output"
+	"pave/flows"
+)
+
+type workersCmd struct {
+	List workersListCmd `cmd:"" default:"1" help:"List the pools of tools that live in other processes, and what waits in them."`
+	Run  workersRunCmd  `cmd:"" help:"Serve a pool with programs of this machine, until interrupted."`
+}
+
+type workersListCmd struct{}
+
+// Run lists pools.
+func (c *workersListCmd) Run(e *env) error {
+	return e.withClient(func(cl *client) error {
+		resp, err := check(cl.ListWorkerPoolsWithResponse(e.ctx))
+		if err != nil {
+			return err
+		}
+		return e.print(resp.GetBody(), func(w io.Writer) error {
+			t := output.NewTable(w, "POOL", "QUEUED", "OLDEST", "LEASED", "WORKERS", "POLLED", "GIVEN", "EXPIRED")
+			for _, p := range resp.JSON200.Items {
+				oldest := time.Duration(p.OldestMs) * time.Millisecond
+				t.Row(p.Pool, fmt.Sprint(p.Queued), oldest.Round(100*time.Millisecond).String(), fmt.Sprint(p.Leased), dash(strings.Join(p.Workers, " ")),
+					when(p.PolledAt), fmt.Sprint(p.Given), fmt.Sprint(p.Expired))
+			}
+			return t.Flush()
+		})
+	})
+}
+
+type workersRunCmd struct {
+	Pool   string            `arg:"" help:"The pool that the tools' bindings name."`
+	Tool   map[string]string `help:"A tool and the program that serves it: it reads the input as JSON on standard input and prints its result as JSON." placeholder:"NAME=PROGRAM" required:""`
+	Worker string            `help:"Name of this worker." placeholder:"NAME"`
+}
+
+// Run takes calls one after another until it is interrupted.
+func (c *workersRunCmd) Run(e *env) error {
+	return e.withClient(func(cl *client) error {
+		poll := gen.WorkerPoll{Worker: c.Worker}
+		for name := range c.Tool {
+			poll.Tools = append(poll.Tools, name)
+		}
+		for e.ctx.Err() == nil {
+			resp, err := check(cl.PollWorkerPoolWithResponse(e.ctx, c.Pool, poll))
+			switch {
+			case e.ctx.Err() != nil:
+				return nil
+			case flows.CodeOf(err) == flows.CodeUnavailable:
+				fmt.Fprintf(e.err, "pave: %v; trying again\n", err)
+				select {
+				case <-e.ctx.Done():
+				case <-time.After(2 * time.Second):
+				}
+				continue
+			case err != nil:
+				return err
+			case resp.JSON200 == nil:
+				continue
+			}
+			call := *resp.JSON200
+			status, err := c.serve(e, cl, call)
+			if err != nil {
+				status = err.Error()
+			}
+			fmt.Fprintf(e.out, "%s %s: %s\n", call.ID, output.Clean(call.Tool), output.Clean(status))
+		}
+		return nil
+	})
+}
+
+// heartbeatEvery is well within the shortest lease that the service gives.
+const heartbeatEvery = 10 * time.Second
+
+// serve runs the program of one call and answers it. A call whose run ended ends its program.
+func (c *workersRunCmd) serve(e *env, cl *client, call gen.WorkerCall) (status string, err error) {
+	ctx, cancel := context.WithCancel(e.ctx)
+	defer cancel()
+	go func() {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(heartbeatEvery):
+			}
+			if lease, err := check(cl.RenewWorkerCallWithResponse(ctx, call.ID)); err == nil && lease.JSON200.Cancelled {
+				cancel()
+			}
+		}
+	}()
+	cmd := exec.CommandContext(ctx, c.Tool[call.Tool])
+	var out, said bytes.Buffer
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(call.Input), &out, &said
+	failure := cmd.Run()
+	if failure == nil && !json.Valid(out.Bytes()) {
+		failure = fmt.Errorf("the program printed no JSON")
+	}
+	if failure == nil {
+		_, err := check(cl.CompleteWorkerCallWithResponse(e.ctx, call.ID, gen.WorkerResult{Result: out.Bytes()}))
+		return "ok", err
+	}
+	message := strings.TrimSpace(said.String())
+	if message == "" {
+		message = failure.Error()
+	}
+	_, err = check(cl.FailWorkerCallWithResponse(context.WithoutCancel(e.ctx), call.ID, gen.WorkerFailure{Message: strings.ToValidUTF8(message[:min(len(message), 4096)], "")}))
+	return "failed: " + message, err
+}
