@@ -464,7 +464,7 @@ func contradicts(kept, copied *Event) bool {
 		return !sameContent(kept, copied)
 	}
 	known := func(s Status) bool { return s == StatusOK || s == StatusError }
-	return a.Args != nil && b.Args != nil && !sameJSON(a.Args, b.Args) ||
+	return a.Args != nil && b.Args != nil && !partOf(a.Args, b.Args) && !partOf(b.Args, a.Args) ||
 		a.Result != nil && b.Result != nil && !sameJSON(a.Result, b.Result) ||
 		known(a.Status) && known(b.Status) && a.Status != b.Status
 }
@@ -477,7 +477,7 @@ func sameContent(x, y *Event) bool {
 // complete fills what the kept copy lacks. Of an MCP span and the call around it, the caller's clock counts.
 func complete(kept, copied *item) {
 	k, c := &kept.e, &copied.e
-	if k.Call.Args == nil {
+	if k.Call.Args == nil || k.Identity != c.Identity && c.Call.Args != nil && partOf(k.Call.Args, c.Call.Args) && !partOf(c.Call.Args, k.Call.Args) {
 		k.Call.Args = c.Call.Args
 	}
 	if k.Call.Result == nil {
@@ -506,6 +506,29 @@ func complete(kept, copied *item) {
 	if !k.HasSeq && k.Source == c.Source {
 		k.Seq, k.HasSeq = c.Seq, c.HasSeq
 	}
+}
+
+// partOf reports whether all of the arguments in part are among those in whole, with the same values.
+func partOf(part, whole json.RawMessage) bool {
+	if sameJSON(part, whole) {
+		return true
+	}
+	x, errX := value.Decode(part)
+	y, errY := value.Decode(whole)
+	if errX != nil || errY != nil {
+		return false
+	}
+	fewer, isObject := x.(map[string]any)
+	more, bothObjects := y.(map[string]any)
+	if !isObject || !bothObjects {
+		return false
+	}
+	for name, v := range fewer {
+		if w, ok := more[name]; !ok || !value.Equal(v, w) {
+			return false
+		}
+	}
+	return true
 }
 
 // sameJSON compares two payloads by value: key order, white space and the form of numbers do not count.

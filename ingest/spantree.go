@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"slices"
+	"strings"
 
 	"pave/ingest/rawjson"
 )
@@ -17,6 +18,8 @@ const (
 	// MetaWeakSession marks an event whose session id is that of a transport, such as an MCP connection: it counts only
 	// where nothing of the trace names the conversation.
 	MetaWeakSession = "weak_session"
+	// MetaOutcome is, on the span of a call's execution, how the call above it ended: "ok", or "error: " and why.
+	MetaOutcome = "outcome"
 )
 
 // maxAncestors bounds walks up the span tree, against cycles in hostile data.
@@ -30,10 +33,13 @@ type spanTree struct {
 	spans  map[spanKey]int
 	// sessions are the explicit sessions of each origin; weak ones only where it has no other.
 	sessions map[string]map[string]bool
+	// outcomes are how calls ended whose own spans do not say it.
+	outcomes map[spanKey]string
 }
 
 func newSpanTree(events []Event) *spanTree {
-	t := &spanTree{events: events, spans: make(map[spanKey]int), sessions: make(map[string]map[string]bool)}
+	t := &spanTree{events: events, spans: make(map[spanKey]int), sessions: make(map[string]map[string]bool),
+		outcomes: make(map[spanKey]string)}
 	weak := make(map[int]bool)
 	for i := range events {
 		e := &events[i]
@@ -41,6 +47,11 @@ func newSpanTree(events []Event) *spanTree {
 			key := spanKey{e.TraceID, e.SpanID}
 			if _, ok := t.spans[key]; !ok {
 				t.spans[key] = i
+			}
+		}
+		if e.Kind == KindSpan && e.ParentSpanID != "" && e.Metadata != nil {
+			if outcome := rawjson.Text(rawjson.Get(e.Metadata, MetaOutcome)); outcome != "" {
+				t.outcomes[spanKey{e.TraceID, e.ParentSpanID}] = outcome
 			}
 		}
 		switch {
@@ -171,6 +182,14 @@ func (t *spanTree) item(i int) *item {
 	}
 	if it.e.LLM != nil {
 		it.callIDs = callIDs(it.e.Metadata)
+	}
+	if outcome := t.outcomes[spanKey{it.e.TraceID, it.e.SpanID}]; outcome != "" && it.e.Call != nil && it.e.Call.Status == StatusUnknown {
+		call := *it.e.Call
+		call.Status = StatusOK
+		if why, failed := strings.CutPrefix(outcome, "error: "); failed {
+			call.Status, call.Error = StatusError, cmp.Or(call.Error, why)
+		}
+		it.e.Call = &call
 	}
 	return it
 }

@@ -24,9 +24,11 @@ type dialect struct {
 	name string // Event.Source is "otlp/" + name
 	role func(r *record) role
 	tool func(r *record, e *ingest.Event)
-	// model fills the model call; agent names the agent of its spans. nil: the GenAI form, and nothing.
+	// model fills the model call; agent names the agent of its spans; link notes what a link knows. nil: the GenAI form,
+	// and nothing.
 	model func(r *record, m *modelCall)
 	agent func(r *record, e *ingest.Event)
+	link  func(r *record, e *ingest.Event)
 }
 
 // dialects in the order of detection: frameworks that follow the GenAI conventions with keys of their own before the

@@ -364,7 +364,7 @@ func TestLogDialects(t *testing.T) {
 	require.Equal(t, int64(7), events[0].Seq)
 
 	events, _ = Reader{}.MapLogs(logOf("", attrs{"event.name": "claude_code.api_request", "session.id": "s", "model": "m", "input_tokens": "10", "output_tokens": int64(2), "cache_read_tokens": "4", "cost_usd": "0.01"}))
-	require.Equal(t, ingest.LLMCall{Model: "m", Count: 1, InputTokens: 10, OutputTokens: 2, CachedTokens: 4, CostUSD: 0.01, HasCost: true}, *events[0].LLM)
+	require.Equal(t, ingest.LLMCall{Model: "m", Count: 1, InputTokens: 14, OutputTokens: 2, CachedTokens: 4, CostUSD: 0.01, HasCost: true}, *events[0].LLM)
 
 	events, _ = Reader{}.MapLogs(logOf("", attrs{"event.name": "gemini_cli.tool_call", "session.id": "s", "function_name": "ls", "function_args": "{\n \"p\": 1\n}", "success": true}))
 	require.Equal(t, ingest.ToolCall{Tool: "ls", Args: []byte("{\n \"p\": 1\n}"), Status: ingest.StatusOK}, *events[0].Call)

@@ -124,6 +124,7 @@ const (
 	kLogInputTokens
 	kLogOutputTokens
 	kLogCacheRead
+	kLogCacheWritten
 	kLogCost
 	// sessions, in the order of preference
 	kSessionFirst
@@ -132,13 +133,13 @@ const (
 // sessionKeys name the session, first hit wins. The order is that of how surely each is the conversation.
 var sessionKeys = [...]string{
 	"gen_ai.conversation.id", "session.id", "langfuse.session.id", "langfuse.trace.metadata.langfuse_session_id", "conversation.id",
-	"ai.telemetry.metadata.sessionId", "ai.telemetry.metadata.threadId", "ai.telemetry.metadata.chatId",
+	"ai.telemetry.metadata.sessionId", "ai.telemetry.metadata.threadId", "ai.telemetry.metadata.chatId", "ai.telemetry.metadata.conversationId",
 	"ai.telemetry.metadata.session_id", "ai.telemetry.metadata.thread_id", "ai.telemetry.metadata.chat_id",
-	"ai.settings.context.sessionId", "ai.settings.context.threadId", "ai.settings.context.chatId",
+	"ai.settings.context.sessionId", "ai.settings.context.threadId", "ai.settings.context.chatId", "ai.settings.context.conversationId",
 	"traceloop.association.properties.session_id", "traceloop.association.properties.thread_id",
 	"traceloop.association.properties.chat_id", "traceloop.association.properties.conversation_id",
 	"langsmith.metadata.session_id", "langsmith.metadata.thread_id", "langsmith.metadata.conversation_id",
-	"gcp.vertex.agent.session_id", "mastra.metadata.sessionId", "mastra.metadata.threadId", "mcp.session.id",
+	"gcp.vertex.agent.session_id", "mastra.metadata.sessionId", "mastra.metadata.threadId", "spring.ai.chat.client.conversation.id", "mcp.session.id",
 }
 
 // kMCPSession is the last of them: a transport's session, which is the conversation only where nothing better is known.
@@ -190,7 +191,7 @@ var keyOf = func() map[string]key {
 		"output": kLogOutput, "success": kLogSuccess, "error": kLogError, "error_type": kLogErrorType, "duration_ms": kLogDuration, "event.timestamp": kLogTimestamp,
 		"tool_result_seq": kLogResultSeq, "event.sequence": kLogSequence, "agent_id": kLogAgent, "prompt": kLogPrompt, "model": kLogModel,
 		"input_token_count": kLogInputCount, "output_token_count": kLogOutputCount, "cached_token_count": kLogCachedCount, "cached_content_token_count": kLogContentCached,
-		"input_tokens": kLogInputTokens, "output_tokens": kLogOutputTokens, "cache_read_tokens": kLogCacheRead, "cost_usd": kLogCost,
+		"input_tokens": kLogInputTokens, "output_tokens": kLogOutputTokens, "cache_read_tokens": kLogCacheRead, "cache_creation_tokens": kLogCacheWritten, "cost_usd": kLogCost,
 	}
 	for i, name := range sessionKeys {
 		m[name] = kSessionFirst + key(i)

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/plog"
 
 	"pave/ingest"
@@ -16,6 +17,9 @@ type logDialect struct {
 	name string // Event.Source is "otlp/" + name
 	read func(r *record, at time.Time, e *ingest.Event) bool
 }
+
+// maxEventName bounds the bodies that may be an event's name.
+const maxEventName = 64
 
 // logDialects by the event's name.
 var logDialects = map[string]logDialect{
@@ -62,6 +66,9 @@ func (m *mapper) logRecord(lr plog.LogRecord) {
 	name := r.str(kEventName)
 	if name == "" {
 		name = r.text(lr.EventName())
+	}
+	if name == "" && lr.Body().Type() == pcommon.ValueTypeStr && len(lr.Body().Str()) <= maxEventName {
+		name = r.text(lr.Body().Str()) // some relays keep the name only there
 	}
 	e := ingest.Event{OriginKind: ingest.OriginAgent}
 	var weak bool

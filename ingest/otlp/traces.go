@@ -201,6 +201,9 @@ func (m *mapper) span(e *ingest.Event) (rejected string) {
 		}
 	default:
 		e.Kind = ingest.KindSpan
+		if d.link != nil {
+			d.link(&m.r, e)
+		}
 	}
 	return m.append(*e)
 }

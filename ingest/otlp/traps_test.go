@@ -143,6 +143,48 @@ func TestClaudeCodeSpanAndRecordAreOneCall(t *testing.T) {
 	}
 }
 
+// Claude Code: how a call ended is on the span of its execution, what it returned in an event of the call's span, and of its
+// arguments the spans name only the command or file, the log all.
+func TestClaudeSpansTellHowCallsEnded(t *testing.T) {
+	td := tracesOf(
+		spanSpec{id: 1, name: "claude_code.interaction", from: 1, to: 90, attrs: attrs{"session.id": "s"}},
+		spanSpec{id: 2, parent: 1, name: "claude_code.tool", from: 10, to: 30, attrs: attrs{"tool_name": "Bash", "tool_use_id": "t1", "full_command": "ls", "session.id": "s"}},
+		spanSpec{id: 3, parent: 2, name: "claude_code.tool.execution", from: 12, to: 30, attrs: attrs{"tool_use_id": "t1", "session.id": "s", "success": "false", "error": "ShellError"}},
+		spanSpec{id: 4, parent: 1, name: "claude_code.tool", from: 40, to: 50, attrs: attrs{"tool_name": "Read", "tool_use_id": "t2", "file_path": "/a", "session.id": "s"}},
+		spanSpec{id: 5, parent: 4, name: "claude_code.tool.execution", from: 42, to: 50, attrs: attrs{"tool_use_id": "t2", "session.id": "s", "success": true}},
+		spanSpec{id: 6, parent: 1, name: "claude_code.tool", from: 60, to: 70, attrs: attrs{"tool_name": "Write", "tool_use_id": "t3", "session.id": "s"}})
+	e := td.ResourceSpans().At(0).ScopeSpans().At(0).Spans().At(3).Events().AppendEmpty()
+	e.SetName("tool.output")
+	e.Attributes().PutStr("content", "hello")
+	events, _ := Reader{}.MapTraces(td)
+	for range 2 {
+		s := ingest.AssembleAll("t", slices.Clone(events), ingest.AssembleOptions{})[0]
+		require.Equal(t, []string{`Bash {"command":"ls"} error`, `Read {"file_path":"/a"} ok`, "Write  unknown"}, callsOf(s))
+		require.Equal(t, "ShellError", s.Runs[0].Calls[0].Error)
+		require.Equal(t, `"hello"`, string(s.Runs[0].Calls[1].Result))
+		slices.Reverse(events)
+	}
+	logs, _ := Reader{}.MapLogs(logOf("claude_code.tool_result", attrs{"session.id": "s", "tool_name": "Bash", "tool_use_id": "t1", "tool_input": `{"command":"ls","timeout":5}`, "success": "false", "error": "ShellError",
+		"duration_ms": "18", "event.timestamp": "1970-01-01T00:00:00.030Z", "event.sequence": int64(4)}))
+	s := ingest.AssembleAll("t", append(events, logs...), ingest.AssembleOptions{})[0]
+	require.Contains(t, callsOf(s), `Bash {"command":"ls","timeout":5} error`)
+	require.Zero(t, s.Conflicts)
+}
+
+func TestClaudeLogDetails(t *testing.T) {
+	log := func(name string, a attrs) ingest.Event {
+		ld := logOf("", a)
+		ld.ResourceLogs().At(0).ScopeLogs().At(0).LogRecords().At(0).Body().SetStr(name)
+		events, stats := Reader{}.MapLogs(ld)
+		require.Len(t, events, 1, "%+v", stats)
+		return events[0]
+	}
+	e := log("claude_code.tool_result", attrs{"session.id": "s", "tool_name": "mcp_tool", "tool_use_id": "t", "success": "true", "tool_parameters": `{"mcp_server_name":"shop","mcp_tool_name":"refund"}`})
+	require.Equal(t, "mcp__shop__refund", e.Call.Tool)
+	e = log("claude_code.api_request", attrs{"session.id": "s", "model": "m", "input_tokens": "10", "output_tokens": "2", "cache_read_tokens": "30", "cache_creation_tokens": "5"})
+	require.Equal(t, ingest.LLMCall{Model: "m", Count: 1, InputTokens: 45, OutputTokens: 2, CachedTokens: 30}, *e.LLM)
+}
+
 // Gemini CLI: log record and span are one call, with the span's id and result and the record's status; the same tool
 // with the same arguments twice is two calls.
 func TestGeminiSpanAndRecordAreOneCall(t *testing.T) {
