@@ -35,7 +35,7 @@ func Mine(ctx context.Context, src Source, options Options) (*Result, error) {
 		return nil, fmt.Errorf("sequences name tool %d of %d", raw.maxTool, len(names))
 	}
 	skip := toolSet(o.SkipTools)
-	m, err := mineLog(ctx, src, o, normalise(raw, names, skip))
+	m, err := mineLog(ctx, src, o, normalise(raw, names, skip), o.SkipTools)
 	if err != nil {
 		return nil, err
 	}
@@ -53,13 +53,13 @@ func Mine(ctx context.Context, src Source, options Options) (*Result, error) {
 }
 
 // mineLog counts and selects in a normalised log, and infers the data flow of what it selected.
-func mineLog(ctx context.Context, src Source, o Options, log *calls) (*miner, error) {
+func mineLog(ctx context.Context, src Source, o Options, log *calls, skipped []string) (*miner, error) {
 	o = o.withSessions(len(log.sessions))
 	minSessions := max(o.MinSessions, int(math.Ceil(o.MinShare*float64(len(log.sessions)))))
 	table := count(log, o.MaxLength, uint32(minSessions))
 	o.Progress(Progress{Stage: "count", Done: log.read, Total: log.read})
 	m := newMiner(o, log, table)
-	m.minSessions = minSessions
+	m.minSessions, m.skipped = minSessions, skipped
 	return m, m.run(ctx, src)
 }
 
@@ -75,6 +75,7 @@ func toolSet(tools []string) map[string]bool {
 type miner struct {
 	options     Options
 	minSessions int
+	skipped     []string // tools left out of the log
 	log         *calls
 	table       *gramTable
 	all         []path // every frequent path, by level and id

@@ -44,7 +44,7 @@ func (m *miner) withoutNoise(ctx context.Context, src Source, plain *Result, wit
 	for i := range found {
 		names[i] = found[i].Tool
 	}
-	quiet, err := mineLog(ctx, src, m.options, without(names))
+	quiet, err := mineLog(ctx, src, m.options, without(names), append(slices.Clone(m.skipped), names...))
 	if err != nil {
 		return nil, err
 	}

@@ -32,6 +32,8 @@ type Result struct {
 	Blocked []Blocked
 	// Counted is the number of frequent sequences before selection, by length (index = length).
 	Counted []int
+
+	tracked *tallySet // what is worth counting day by day; nil when the pass read a part of the sequences
 }
 
 // Pattern is a repeated sequence of tools with its counts and statistics, and where its arguments come from.

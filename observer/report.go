@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"slices"
+
+	"pave/ingest/store"
 )
 
 // result assembles what the pass found.
@@ -29,6 +31,9 @@ func (m *miner) result() *Result {
 		r.Patterns = append(r.Patterns, p)
 	}
 	r.Blocked = m.blockedPaths(chosen)
+	if m.options.Filter == (store.SequenceFilter{}) {
+		r.tracked = m.tallySet(chosen, m.skipped)
+	}
 	return r
 }
 
