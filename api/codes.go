@@ -51,6 +51,8 @@ var answers = map[flows.Code]answer{
 	flows.CodeFull:             {http.StatusServiceUnavailable, ExitUnavailable, "Full"},
 	flows.CodeRateLimited:      {http.StatusTooManyRequests, ExitUnavailable, "Rate limited"},
 	flows.CodeEgressDenied:     {http.StatusForbidden, ExitRefused, "Egress denied"},
+	flows.CodeReplayDiverged:   {http.StatusForbidden, ExitRefused, "Replay diverged"},
+	flows.CodeShadow:           {http.StatusForbidden, ExitRefused, "Shadow pending"},
 }
 
 // StatusOf is the HTTP status of a code.

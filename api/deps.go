@@ -9,6 +9,7 @@ import (
 	"pave/executor"
 	"pave/executor/bind/worker"
 	"pave/flows"
+	"pave/flows/diff"
 	"pave/flows/export"
 	"pave/governance"
 	"pave/governance/runs"
@@ -22,6 +23,7 @@ type Deps struct {
 	Recorder  Recorder
 	Sessions  Sessions
 	Proposals Proposals
+	Discuss   Discussion
 	Flows     Flows
 	Tools     Tools
 	Runs      Runs
@@ -60,9 +62,22 @@ type Proposals interface {
 	Proposals(ctx context.Context, actor governance.Actor, f governance.ProposalFilter) (statestore.Page[governance.Proposal], error)
 	Proposal(ctx context.Context, actor governance.Actor, ref string) (*governance.Proposal, error)
 	Submit(ctx context.Context, actor governance.Actor, flow *flows.Flow) (*governance.Proposal, error)
+	SubmitExternal(ctx context.Context, actor governance.Actor, flow *flows.Flow) (*governance.Proposal, error)
+	Edit(ctx context.Context, actor governance.Actor, ref string, req governance.EditRequest) (*governance.Proposal, error)
 	Review(ctx context.Context, actor governance.Actor, ref string, req governance.ReviewRequest) (*governance.Proposal, error)
 	Withdraw(ctx context.Context, actor governance.Actor, ref, reason string, ifRevision int64) (*governance.Proposal, error)
 	Promote(ctx context.Context, actor governance.Actor, ref string, req governance.PromoteRequest) (*governance.FlowVersion, error)
+	BulkReject(ctx context.Context, actor governance.Actor, items []governance.BulkItem, reason string) ([]governance.BulkOutcome, error)
+	Rejections(ctx context.Context, actor governance.Actor, limit int) ([]governance.Rejection, error)
+}
+
+// Discussion is what reviewers say and find out about a proposal.
+type Discussion interface {
+	Comments(ctx context.Context, actor governance.Actor, ref string) ([]governance.Comment, error)
+	Comment(ctx context.Context, actor governance.Actor, ref string, req governance.CommentRequest) (*governance.Comment, error)
+	Diff(ctx context.Context, actor governance.Actor, ref, against string) (*diff.Diff, error)
+	ReplayCheck(ctx context.Context, actor governance.Actor, ref string) (*governance.ReplayCheck, error)
+	CheckReplay(ctx context.Context, actor governance.Actor, ref string, limit int) (*governance.ReplayCheck, error)
 }
 
 // Flows reads flow versions and opens or closes their gate.
@@ -70,6 +85,8 @@ type Flows interface {
 	Flows(ctx context.Context, actor governance.Actor) ([]governance.FlowVersion, error)
 	Flow(ctx context.Context, actor governance.Actor, name, version string) (*governance.FlowVersion, error)
 	SetFlowStatus(ctx context.Context, actor governance.Actor, name, version string, req governance.StatusRequest) (*governance.FlowVersion, error)
+	Rollback(ctx context.Context, actor governance.Actor, name string, req governance.RollbackRequest) (*governance.FlowVersion, error)
+	FlowTests(ctx context.Context, actor governance.Actor, name, version string) (*governance.FlowVersion, []governance.GoldenTest, []*flows.Tool, error)
 }
 
 // Tools is the tool catalogue.

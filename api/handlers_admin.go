@@ -102,6 +102,9 @@ func (h *handlers) PutPolicy(ctx context.Context, r gen.PutPolicyRequestObject) 
 		return nil, err
 	}
 	policy := governance.Policy{Solo: r.Body.Solo, MaxPending: r.Body.MaxPending, MaxPendingAnalyzer: r.Body.MaxPendingAnalyzer,
+		RequiredReviewers: r.Body.RequiredReviewers, Promoters: r.Body.Promoters, MinReplayExact: r.Body.MinReplayExact,
+		RequireShadow: r.Body.RequireShadow, MaxFailureRate: r.Body.MaxFailureRate, MinRuns: r.Body.MinRuns,
+		MinConformance: r.Body.MinConformance, UnusedDays: r.Body.UnusedDays,
 		Approvals: make(map[flows.SideEffects]int, len(r.Body.Approvals))}
 	for level, n := range r.Body.Approvals {
 		policy.Approvals[flows.SideEffects(level)] = n
@@ -119,6 +122,9 @@ func (h *handlers) policy(ctx context.Context) (gen.PolicyAnswerJSONResponse, er
 		return gen.PolicyAnswerJSONResponse{}, err
 	}
 	out := gen.Policy{Solo: policy.Solo, MaxPending: policy.MaxPending, MaxPendingAnalyzer: policy.MaxPendingAnalyzer,
+		RequiredReviewers: present(policy.RequiredReviewers), Promoters: present(policy.Promoters), MinReplayExact: policy.MinReplayExact,
+		RequireShadow: policy.RequireShadow, MaxFailureRate: policy.MaxFailureRate, MinRuns: policy.MinRuns,
+		MinConformance: policy.MinConformance, UnusedDays: policy.UnusedDays,
 		Approvals: make(map[string]int, len(policy.Approvals))}
 	for level, n := range policy.Approvals {
 		out.Approvals[string(level)] = n

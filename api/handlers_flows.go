@@ -79,6 +79,59 @@ func (h *handlers) SetFlowStatus(ctx context.Context, r gen.SetFlowStatusRequest
 	return gen.SetFlowStatus200JSONResponse{FlowVersionAnswerJSONResponse: out}, err
 }
 
+// RollbackFlow makes another version the active one.
+func (h *handlers) RollbackFlow(ctx context.Context, r gen.RollbackFlowRequestObject) (gen.RollbackFlowResponseObject, error) {
+	revision, err := ifMatch(r.Params.IfMatch, 1)
+	if err != nil {
+		return nil, err
+	}
+	req := governance.RollbackRequest{IfRevision: revision}
+	if b := r.Body; b != nil {
+		req.To, req.Reason, req.AcceptDrift = b.To, b.Reason, b.AcceptDrift
+	}
+	v, err := h.s.deps.Flows.Rollback(ctx, actorFrom(ctx), r.Name, req)
+	if err != nil {
+		return nil, err
+	}
+	out, err := flowAnswer(v)
+	return gen.RollbackFlow200JSONResponse{FlowVersionAnswerJSONResponse: out}, err
+}
+
+// GetFlowTests reads the golden tests of a version.
+func (h *handlers) GetFlowTests(ctx context.Context, r gen.GetFlowTestsRequestObject) (gen.GetFlowTestsResponseObject, error) {
+	v, tests, tools, err := h.s.deps.Flows.FlowTests(ctx, actorFrom(ctx), r.Name, r.Version)
+	if err != nil {
+		return nil, err
+	}
+	doc, err := json.Marshal(v.Flow)
+	if err != nil {
+		return nil, fmt.Errorf("encode flow %s: %w", v.Flow.Name, err)
+	}
+	out := gen.GetFlowTests200JSONResponse{Flow: doc, Tools: []gen.ToolDocument{}, Items: list(tests, goldenTest)}
+	for _, tool := range tools {
+		doc, err := json.Marshal(tool)
+		if err != nil {
+			return nil, fmt.Errorf("encode tool %s: %w", tool.Name, err)
+		}
+		out.Tools = append(out.Tools, doc)
+	}
+	return out, nil
+}
+
+func goldenTest(g governance.GoldenTest) gen.GoldenTest {
+	return gen.GoldenTest{Name: g.Name, SessionID: g.SessionID, Input: g.Input, Status: g.Status, Output: g.Output,
+		Calls: list(g.Calls, func(c governance.GoldenCall) gen.GoldenCall {
+			return gen.GoldenCall{Tool: c.Tool, Args: c.Args, Result: c.Result}
+		})}
+}
+
+func bumpOf(b governance.VersionBump) *gen.VersionBump {
+	if b.To == "" {
+		return nil
+	}
+	return &gen.VersionBump{Level: gen.VersionBumpLevel(b.Level), From: b.From, To: b.To, Reasons: present(b.Reasons)}
+}
+
 func flowAnswer(v *governance.FlowVersion) (gen.FlowVersionAnswerJSONResponse, error) {
 	body, err := flowVersion(v)
 	return gen.FlowVersionAnswerJSONResponse{Body: body, Headers: gen.FlowVersionAnswerResponseHeaders{ETag: etag(v.Revision)}}, err
@@ -91,6 +144,7 @@ func flowVersion(v *governance.FlowVersion) (gen.FlowVersion, error) {
 	}
 	return gen.FlowVersion{
 		Name: v.Flow.Name, Version: v.Flow.Version, Digest: v.Digest, Status: gen.FlowStatus(v.Status), Active: v.Active,
-		Revision: v.Revision, ProposalID: v.ProposalID, PromotedBy: v.PromotedBy, CreatedAt: utc(v.CreatedAt), Flow: doc, Savings: Savings(v.Savings),
+		Revision: v.Revision, ProposalID: v.ProposalID, PromotedBy: v.PromotedBy, CreatedAt: utc(v.CreatedAt), Flow: doc,
+		Savings: Savings(v.Savings), Reason: v.Reason, Bump: bumpOf(v.Bump), Shadow: shadowOf(v.Shadow),
 	}, nil
 }

@@ -16,7 +16,7 @@ var openStates = []governance.State{governance.StateProposed, governance.StateIn
 // ListProposals pages the queue.
 func (h *handlers) ListProposals(ctx context.Context, r gen.ListProposalsRequestObject) (gen.ListProposalsResponseObject, error) {
 	p := r.Params
-	f := governance.ProposalFilter{Source: analyzer.Source(p.Source), Sort: string(p.Sort), Limit: pageSize(p.Limit), Cursor: p.Cursor}
+	f := governance.ProposalFilter{Source: analyzer.Source(p.Source), Assignee: p.Assignee, Sort: string(p.Sort), Limit: pageSize(p.Limit), Cursor: p.Cursor}
 	switch p.State {
 	case "":
 	case gen.ListProposalsParamsStateOpen:
@@ -47,7 +47,11 @@ func (h *handlers) SubmitProposal(ctx context.Context, r gen.SubmitProposalReque
 	if err != nil {
 		return nil, err
 	}
-	p, err := h.s.deps.Proposals.Submit(ctx, actorFrom(ctx), flow)
+	submit := h.s.deps.Proposals.Submit
+	if r.Body.Source == gen.ProposalCreateSourceExternal {
+		submit = h.s.deps.Proposals.SubmitExternal
+	}
+	p, err := submit(ctx, actorFrom(ctx), flow)
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +67,7 @@ func (h *handlers) ReviewProposal(ctx context.Context, r gen.ReviewProposalReque
 		return nil, err
 	}
 	p, err := h.s.deps.Proposals.Review(ctx, actorFrom(ctx), r.ID, governance.ReviewRequest{
-		Verdict: governance.Verdict(r.Body.Verdict), Digest: r.Body.Digest, Comment: r.Body.Comment, IfRevision: revision})
+		Verdict: governance.Verdict(r.Body.Verdict), Feedback: governance.Feedback(r.Body.Feedback), Digest: r.Body.Digest, Comment: r.Body.Comment, IfRevision: revision})
 	if err != nil {
 		return nil, err
 	}
@@ -120,8 +124,9 @@ func proposalAnswer(p *governance.Proposal) (gen.ProposalAnswerJSONResponse, err
 			Description: s.Description, Tools: s.Tools, Author: s.Author, Editors: s.Editors, Safety: s.Safety, Unbound: s.Unbound,
 			Warnings: s.Warnings, Rank: s.Rank, Score: s.Score, Occurrences: s.Occurrences, Sessions: s.Sessions, Sampled: s.Sampled,
 			Explained: s.Explained, Needs: s.Needs, Approvals: s.Approvals, Savings: s.Savings, PromotedAs: s.PromotedAs,
-			Changed: s.Changed, Returned: s.Returned, CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt,
+			Changed: s.Changed, Returned: s.Returned, Assignee: s.Assignee, Labels: s.Labels, Closed: s.Closed, CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt,
 			PatternKey: p.PatternKey, Flow: doc, Evidence: Evidence(p.Evidence), Reviews: list(p.Reviews, reviewOf),
+			ReplayCheck: replayCheck(p.Check), Shadow: shadowOf(p.Shadow), NextVersion: bumpOf(p.Next),
 		},
 	}, nil
 }
@@ -132,7 +137,10 @@ func proposalSummary(p governance.Proposal) gen.ProposalSummary {
 		FlowName: p.Flow.Name, Description: p.Flow.Description, Tools: toolsOf(p.Flow), Author: p.Author, Editors: p.Editors,
 		Safety: gen.SideEffects(p.Safety), Unbound: p.Unbound, Warnings: p.Warnings, Rank: p.Rank, Score: finite(p.Score),
 		Needs: p.Needs, Approvals: p.Approvals, Savings: Savings(p.Savings), PromotedAs: p.PromotedAs, Changed: p.Changed,
-		Returned: p.Returned, CreatedAt: utc(p.CreatedAt), UpdatedAt: utc(p.UpdatedAt),
+		Returned: p.Returned, Assignee: p.Assignee, Labels: p.Labels, CreatedAt: utc(p.CreatedAt), UpdatedAt: utc(p.UpdatedAt),
+	}
+	if c := p.Closed; c != nil {
+		out.Closed = &gen.Closing{By: c.By, Reason: c.Reason, At: utc(c.At)}
 	}
 	if pattern := p.Evidence.Pattern; pattern != nil {
 		out.Occurrences, out.Sessions = pattern.Occurrences, pattern.Sessions
@@ -153,6 +161,6 @@ func toolsOf(f *flows.Flow) []string {
 }
 
 func reviewOf(r governance.Review) gen.Review {
-	return gen.Review{ID: r.ID, Principal: r.Principal, Verdict: gen.Verdict(r.Verdict), Digest: r.Digest, Comment: r.Comment,
+	return gen.Review{ID: r.ID, Principal: r.Principal, Verdict: gen.Verdict(r.Verdict), Feedback: gen.Feedback(r.Feedback), Digest: r.Digest, Comment: r.Comment,
 		Solo: r.Solo, Dismissed: r.Dismissed, At: utc(r.At)}
 }

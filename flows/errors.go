@@ -31,7 +31,9 @@ const (
 	CodeUnavailable      Code = "unavailable"         // a store or a dependency cannot answer now
 	CodeFull             Code = "full"                // queue, spool or disk has no room; retry later
 	CodeRateLimited      Code = "rate_limited"
-	CodeEgressDenied     Code = "egress_denied" // the egress list does not allow the tool's address
+	CodeEgressDenied     Code = "egress_denied"   // the egress list does not allow the tool's address
+	CodeReplayDiverged   Code = "replay_diverged" // recorded sessions speak against a draft more than the policy allows
+	CodeShadow           Code = "shadow_pending"  // live predictions of a draft do not yet hold as the policy wants
 )
 
 // Error is an error that a user may see: a stable code, a message that says what to do, and details that point

@@ -24,6 +24,8 @@ type proposalBody struct {
 	Warnings   []string          `json:",omitempty"`
 	Returned   string            `json:",omitempty"`
 	Changed    string            `json:",omitempty"`
+	Labels     []string          `json:",omitempty"`
+	Closed     *Closing          `json:",omitempty"`
 	ToolHashes map[string]string `json:",omitempty"`
 }
 
@@ -58,10 +60,11 @@ func load(r *store.Reader, tenant string, row store.ProposalRow) (*entry, error)
 		Digest: row.Digest, Revision: row.Revision, Flow: body.Flow, Author: row.Author, Editors: body.Editors,
 		Evidence: body.Evidence, Savings: body.Savings, Safety: body.Safety, Warnings: body.Warnings, Rank: row.Rank,
 		Score: row.Score, CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt, PromotedAs: row.PromotedAs,
-		Returned: body.Returned, Changed: body.Changed, ToolHashes: body.ToolHashes,
+		Returned: body.Returned, Changed: body.Changed, Assignee: row.Assignee, Labels: body.Labels, Closed: body.Closed,
+		ToolHashes: body.ToolHashes,
 	}}
 	for _, v := range reviews {
-		e.Reviews = append(e.Reviews, Review{ID: v.ID, Principal: v.Principal, Verdict: Verdict(v.Verdict), Digest: v.Digest,
+		e.Reviews = append(e.Reviews, Review{ID: v.ID, Principal: v.Principal, Verdict: Verdict(v.Verdict), Feedback: Feedback(v.Feedback), Digest: v.Digest,
 			Comment: v.Comment, Solo: v.Solo, Dismissed: v.Dismissed, At: v.At})
 	}
 	return e, nil
@@ -70,14 +73,16 @@ func load(r *store.Reader, tenant string, row store.ProposalRow) (*entry, error)
 // toRow writes the proposal's current content over its row.
 func (e *entry) toRow() (store.ProposalRow, error) {
 	body, err := json.Marshal(proposalBody{Flow: e.Flow, Editors: e.Editors, Evidence: e.Evidence, Savings: e.Savings, Safety: e.Safety,
-		Warnings: e.Warnings, Returned: e.Returned, Changed: e.Changed, ToolHashes: e.ToolHashes})
+		Warnings: e.Warnings, Returned: e.Returned, Changed: e.Changed, Labels: e.Labels, Closed: e.Closed,
+		ToolHashes: e.ToolHashes})
 	if err != nil {
 		return store.ProposalRow{}, fmt.Errorf("encode proposal: %w", err)
 	}
 	row := e.row
 	row.ID, row.State, row.Source, row.PatternKey, row.Author = e.ID, string(e.State), string(e.Source), e.PatternKey, e.Author
 	row.FlowName, row.Digest, row.Revision, row.Rank, row.Score = e.Flow.Name, e.Digest, e.Revision, e.Rank, e.Score
-	row.CreatedAt, row.UpdatedAt, row.PromotedAs, row.Body = e.CreatedAt, e.UpdatedAt, e.PromotedAs, body
+	row.CreatedAt, row.UpdatedAt, row.PromotedAs, row.Assignee, row.Body = e.CreatedAt, e.UpdatedAt, e.PromotedAs, e.Assignee, body
+	row.Savings = e.Savings.LLMCallsPerRun.Mean * e.Savings.PerWeek
 	return row, nil
 }
 

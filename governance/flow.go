@@ -13,7 +13,7 @@ import (
 
 func flowVersion(row store.FlowVersionRow) (*FlowVersion, error) {
 	v := &FlowVersion{Digest: row.Digest, Status: flows.Status(row.Status), Active: row.Active, Revision: row.Revision,
-		ProposalID: row.ProposalID, PromotedBy: row.PromotedBy, CreatedAt: row.CreatedAt, Flow: new(flows.Flow)}
+		ProposalID: row.ProposalID, PromotedBy: row.PromotedBy, CreatedAt: row.CreatedAt, Reason: row.Reason, Flow: new(flows.Flow)}
 	if err := decode(row.Flow, v.Flow); err != nil {
 		return nil, err
 	}
@@ -54,7 +54,10 @@ func (s *Service) Flow(ctx context.Context, actor Actor, name, version string) (
 		if err != nil {
 			return err
 		}
-		v, err = flowVersion(row)
+		if v, err = flowVersion(row); err != nil {
+			return err
+		}
+		v.Shadow, err = shadowIn(r, tenant, "flow/"+row.Name+"@"+row.Version, row.Digest)
 		return err
 	})
 	return v, err
@@ -103,7 +106,7 @@ func (s *Service) SetFlowStatus(ctx context.Context, actor Actor, name, version 
 				return err
 			}
 		}
-		return c.setStatus(v, req.Status, pins, "flow.status", map[string]any{"reason": req.Reason, "accept_drift": req.AcceptDrift})
+		return c.setStatus(v, req.Status, pins, "flow.status", req.Reason, map[string]any{"accept_drift": req.AcceptDrift})
 	})
 	if err != nil {
 		return nil, err
@@ -139,16 +142,16 @@ func drifted(pins, now map[string]string) []string {
 	return changedTools(pins, gone)
 }
 
-// setStatus stores a status (and pins, unless nil) with its audit event.
-func (c *change) setStatus(v *FlowVersion, status flows.Status, pins map[string]string, action string, detail map[string]any) error {
+// setStatus stores a status (and pins, unless nil) with its reason and its audit event.
+func (c *change) setStatus(v *FlowVersion, status flows.Status, pins map[string]string, action, reason string, detail map[string]any) error {
 	flow := *v.Flow
 	flow.Status = status
 	if pins != nil {
 		flow.ToolSchemaHashes = pins
 	}
-	detail["from"], detail["to"] = v.Status, status
+	detail["from"], detail["to"], detail["reason"] = v.Status, status, reason
 	was := v.Revision
-	v.Flow, v.Status = &flow, status
+	v.Flow, v.Status, v.Reason = &flow, status, reason
 	row, err := flowRow(v)
 	if err != nil {
 		return err

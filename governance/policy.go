@@ -17,6 +17,24 @@ type Policy struct {
 	Solo bool `json:"solo"`
 	// Approvals is the number of principals that must approve, by the merged side effects of the flow's tools.
 	Approvals map[flows.SideEffects]int `json:"approvals"`
+	// RequiredReviewers, when there are any, are principals of whom one must be among the approvers.
+	RequiredReviewers []string `json:"required_reviewers"`
+	// Promoters, when there are any, are the only principals who may promote, set the status of flows and roll back; they
+	// need the scope as well.
+	Promoters []string `json:"promoters"`
+	// MinReplayExact is the share of windows of the draft's replay check that must be exact, 0..1; 0 asks for none. With
+	// it, no diverging window may have had side effects. A draft whose path no session holds passes.
+	MinReplayExact float64 `json:"min_replay_exact"`
+	// RequireShadow lets only drafts be promoted whose live predictions passed (see ShadowResult.Passed).
+	RequireShadow bool `json:"require_shadow"`
+	// MaxFailureRate sends a flow version to needs_review when more of its last MinRuns runs failed; 0 turns it off.
+	MaxFailureRate float64 `json:"max_failure_rate"`
+	MinRuns        int     `json:"min_runs"`
+	// MinConformance sends a flow version to needs_review when agents' last 50 walks of its path fit it less; 0 turns
+	// it off.
+	MinConformance float64 `json:"min_conformance"`
+	// UnusedDays sends a flow version to needs_review that nobody ran for so long; 0 turns it off.
+	UnusedDays int `json:"unused_days"`
 	// MaxPending and MaxPendingAnalyzer cap the open proposals of the mined and of the analyzer's queue.
 	MaxPending         int `json:"max_pending"`
 	MaxPendingAnalyzer int `json:"max_pending_analyzer"`
@@ -28,6 +46,11 @@ func DefaultPolicy() Policy {
 		Approvals: map[flows.SideEffects]int{
 			flows.EffectNone: 1, flows.EffectRead: 1, flows.EffectWrite: 2, flows.EffectExternal: 2, flows.EffectDestructive: 2,
 		},
+		MinReplayExact:     0.8,
+		MaxFailureRate:     0.5,
+		MinRuns:            20,
+		MinConformance:     0.9,
+		UnusedDays:         90,
 		MaxPending:         50,
 		MaxPendingAnalyzer: 20,
 	}
@@ -47,9 +70,27 @@ func (p Policy) check() error {
 			details = append(details, flows.ErrorDetail{Pointer: "/approvals/" + string(level), Code: "out_of_range", Detail: "use 1 to 10"})
 		}
 	}
-	if p.MaxPending < 0 || p.MaxPendingAnalyzer < 0 {
-		details = append(details, flows.ErrorDetail{Pointer: "/max_pending", Code: "out_of_range", Detail: "a cap is 0 or more"})
+	for field, n := range map[string]int{"max_pending": p.MaxPending, "max_pending_analyzer": p.MaxPendingAnalyzer, "min_runs": p.MinRuns,
+		"unused_days": p.UnusedDays} {
+		if n < 0 {
+			details = append(details, flows.ErrorDetail{Pointer: "/" + field, Code: "out_of_range", Detail: "use 0 or more"})
+		}
 	}
+	for field, share := range map[string]float64{"min_replay_exact": p.MinReplayExact, "max_failure_rate": p.MaxFailureRate,
+		"min_conformance": p.MinConformance} {
+		if !(share >= 0 && share <= 1) { // also refuses NaN
+			details = append(details, flows.ErrorDetail{Pointer: "/" + field, Code: "out_of_range", Detail: "use 0 to 1"})
+		}
+	}
+	for field, names := range map[string][]string{"required_reviewers": p.RequiredReviewers, "promoters": p.Promoters} {
+		for i, name := range names {
+			if checkPrincipal(name) != nil {
+				details = append(details, flows.ErrorDetail{Pointer: fmt.Sprintf("/%s/%d", field, i), Code: "invalid",
+					Detail: "person:NAME, service:NAME or local:NAME"})
+			}
+		}
+	}
+	slices.SortFunc(details, func(a, b flows.ErrorDetail) int { return strings.Compare(a.Pointer, b.Pointer) })
 	if len(details) == 0 {
 		return nil
 	}
@@ -74,6 +115,8 @@ const (
 	ActionRead      Action = "read"
 	ActionIngest    Action = "ingest"
 	ActionPropose   Action = "propose" // mine, submit or edit a draft
+	ActionAssign    Action = "assign"  // assignee and labels of a proposal
+	ActionComment   Action = "comment"
 	ActionApprove   Action = "approve"
 	ActionDisprove  Action = "disprove" // reject or request changes
 	ActionWithdraw  Action = "withdraw"
@@ -86,6 +129,7 @@ const (
 // scopeOf is the scope that an action wants.
 var scopeOf = map[Action]Scope{
 	ActionRead: ScopeRead, ActionIngest: ScopeIngest, ActionPropose: ScopePropose, ActionApprove: ScopeReview,
+	ActionAssign: ScopePropose, ActionComment: ScopeReview,
 	ActionDisprove: ScopeReview, ActionWithdraw: ScopePromote, ActionPromote: ScopePromote, ActionSetStatus: ScopePromote,
 	ActionRun: ScopeRun, ActionAdmin: ScopeAdmin,
 }
@@ -111,8 +155,8 @@ func (d Decision) Err() error {
 }
 
 // Decide is the one place that says whether an actor may do something; every path to a mutation asks it.
-// proposal is the proposal that the action is about, with its reviews, and nil for other actions. The order of
-// refusals is: scope, state, four eyes, missing approvals.
+// proposal is the proposal that the action is about, with its reviews, replay check and shadow result, and nil for other
+// actions. The order of refusals is: scope, named promoters, state, four eyes, missing approvals, replay check, shadow.
 func (p Policy) Decide(actor Actor, action Action, proposal *Proposal) Decision {
 	want, ok := scopeOf[action]
 	if !ok {
@@ -123,6 +167,10 @@ func (p Policy) Decide(actor Actor, action Action, proposal *Proposal) Decision 
 	if !allowed {
 		return Decision{Code: flows.CodeForbidden,
 			Reason: fmt.Sprintf("the key of %s lacks the scope %q that this needs", actor.Principal, want)}
+	}
+	promotes := action == ActionPromote || action == ActionSetStatus
+	if promotes && len(p.Promoters) > 0 && !slices.Contains(p.Promoters, actor.Principal) {
+		return Decision{Code: flows.CodeForbidden, Reason: fmt.Sprintf("the policy lets only %s promote, not %s", strings.Join(p.Promoters, ", "), actor.Principal)}
 	}
 	if proposal == nil {
 		return Decision{}
@@ -161,6 +209,32 @@ func (p Policy) decidePromote(proposal *Proposal) Decision {
 		return Decision{Code: flows.CodeApprovalsMissing, Reason: "a destructive flow needs a named owner, and the owner's approval"}
 	case t.OwnerMissing:
 		return Decision{Code: flows.CodeApprovalsMissing, Reason: "the approval of the flow's owner " + proposal.owner() + " is missing"}
+	case t.ReviewerMissing:
+		return Decision{Code: flows.CodeApprovalsMissing, Reason: "the approval of one of " + strings.Join(p.RequiredReviewers, ", ") + " is missing"}
+	}
+	return p.decideEvidence(proposal)
+}
+
+// decideEvidence holds the recorded and the live sessions against what the policy asks of them.
+func (p Policy) decideEvidence(proposal *Proposal) Decision {
+	check := proposal.Check
+	switch {
+	case p.MinReplayExact == 0 || check == nil:
+	case check.DestructiveMismatches > 0:
+		return Decision{Code: flows.CodeReplayDiverged, Reason: fmt.Sprintf("in recorded sessions the flow would have made %d calls with side effects "+
+			"that the agents did not make; mend the mapping (or set min_replay_exact to 0 in the policy)", check.DestructiveMismatches)}
+	case check.Share() < p.MinReplayExact:
+		return Decision{Code: flows.CodeReplayDiverged, Reason: fmt.Sprintf("the flow reproduces %d of %d recorded walks of its path (%.0f %%), the policy wants "+
+			"%.0f %%; mend the mapping or lower min_replay_exact", check.Exact, check.Windows, 100*check.Share(), 100*p.MinReplayExact)}
+	}
+	if !p.RequireShadow {
+		return Decision{}
+	}
+	if proposal.Shadow == nil {
+		return Decision{Code: flows.CodeShadow, Reason: "the policy wants live predictions first, and no session came since the approval"}
+	}
+	if ok, reason := proposal.Shadow.Passed(); !ok {
+		return Decision{Code: flows.CodeShadow, Reason: "the policy wants live predictions that hold: " + reason}
 	}
 	return Decision{}
 }
@@ -170,6 +244,7 @@ func (p Policy) decidePromote(proposal *Proposal) Decision {
 type tally struct {
 	Needs, Approvals int
 	OwnerMissing     bool
+	ReviewerMissing  bool // none of the policy's required reviewers is among the approvers
 	Approvers        []string
 }
 
@@ -186,6 +261,8 @@ func (p Policy) tally(proposal *Proposal) tally {
 	}
 	t.Approvals = len(t.Approvers)
 	t.OwnerMissing = proposal.Safety == flows.EffectDestructive && !p.Solo && !slices.Contains(t.Approvers, proposal.owner())
+	t.ReviewerMissing = len(p.RequiredReviewers) > 0 && !p.Solo &&
+		!slices.ContainsFunc(t.Approvers, func(name string) bool { return slices.Contains(p.RequiredReviewers, name) })
 	return t
 }
 
@@ -203,7 +280,7 @@ func (p Policy) state(proposal *Proposal) State {
 	}
 	t := p.tally(proposal)
 	switch {
-	case t.Approvals >= t.Needs && !t.OwnerMissing:
+	case t.Approvals >= t.Needs && !t.OwnerMissing && !t.ReviewerMissing:
 		return StateApproved
 	case reviewed:
 		return StateInReview

@@ -13,37 +13,42 @@ import (
 	"pave/governance/store"
 )
 
-// PromoteRequest asks for a proposal to become a flow version. Version "" takes 1.0.0, or the next minor version
-// of a flow that exists. IfRevision 0 means that none was given.
+// PromoteRequest asks for a proposal to become a flow version. Version "" takes the one that the change calls for (see
+// VersionBump). IfRevision 0 means that none was given.
 type PromoteRequest struct {
 	Version    string
 	IfRevision int64
 }
 
 // Promote makes an approved proposal the active version of its flow, in one transaction that checks everything
-// again: the digest, the approvals by the policy and the safety of today, the tools' bindings and schemas, and
-// that the flow compiles. The version pins the schema hashes of its tools.
+// again: the digest, the approvals by the policy and the safety of today, the replay check, the tools' bindings and
+// schemas, and that the flow compiles. The version pins the schema hashes of its tools, and the recorded sessions that
+// it reproduces become its golden tests.
 func (s *Service) Promote(ctx context.Context, actor Actor, ref string, req PromoteRequest) (*FlowVersion, error) {
+	if err := s.checkBefore(ctx, actor, ref); err != nil {
+		return nil, err
+	}
 	var made *FlowVersion
 	_, err := s.changeProposal(ctx, actor, ref, ActionPromote, req.IfRevision, func(c *change, e *entry, now content, _ Decision) error {
 		if err := c.checkPromotable(e, now); err != nil {
 			return err
 		}
-		version, err := c.nextVersion(e.Flow.Name, req.Version)
+		bump, err := c.nextVersion(e, now, req.Version)
 		if err != nil {
 			return err
 		}
-		flow := promoted(e, c.policy.tally(&e.Proposal).Approvers, version, now.hashes)
+		flow := promoted(e, c.policy.tally(&e.Proposal).Approvers, bump.To, now.hashes)
 		if digest := flows.Digest(flow); digest != e.Digest {
 			return fmt.Errorf("promoted flow %s has digest %s, approved was %s", flow.Name, digest, e.Digest)
 		}
 		made = &FlowVersion{Flow: flow, Digest: e.Digest, Status: flows.StatusActive, Active: true, Revision: 1,
-			ProposalID: e.ID, PromotedBy: actor.Principal, CreatedAt: c.at, Savings: e.Savings}
-		if err := c.insertVersion(made, now.hashes); err != nil {
+			ProposalID: e.ID, PromotedBy: actor.Principal, CreatedAt: c.at, Savings: e.Savings, Bump: bump}
+		if err := c.insertVersion(made, now.hashes, e.Check); err != nil {
 			return err
 		}
-		e.State, e.PromotedAs = StatePromoted, flow.Name+"@"+version
-		if err := c.audit("flow.promote", "flow/"+e.PromotedAs, map[string]any{"proposal": e.ID, "digest": e.Digest, "pins": now.hashes}); err != nil {
+		e.State, e.PromotedAs = StatePromoted, flow.Name+"@"+bump.To
+		if err := c.audit("flow.promote", "flow/"+e.PromotedAs, map[string]any{"proposal": e.ID, "digest": e.Digest, "pins": now.hashes,
+			"bump": bump.Level, "reasons": bump.Reasons}); err != nil {
 			return err
 		}
 		return c.audit("proposal.promote", "proposal/"+e.ID, map[string]any{"as": e.PromotedAs, "digest": e.Digest})
@@ -52,6 +57,39 @@ func (s *Service) Promote(ctx context.Context, actor Actor, ref string, req Prom
 		return nil, err
 	}
 	return made, nil
+}
+
+// checkBefore makes the replay check of a draft that has none and that may be promoted otherwise, so that the
+// transaction need not wait for the event store.
+func (s *Service) checkBefore(ctx context.Context, actor Actor, ref string) error {
+	if s.replayer == nil {
+		return nil
+	}
+	due := false
+	err := s.db.View(ctx, func(r *store.Reader) error {
+		policy, _, err := s.policyIn(r, tenantOf(actor))
+		if err != nil {
+			return err
+		}
+		e, err := find(r, tenantOf(actor), ref)
+		if err != nil {
+			return err
+		}
+		tools, err := toolsIn(r, tenantOf(actor))
+		if err != nil {
+			return err
+		}
+		policy.judge(&e.Proposal, tools.contentOf(e.Flow))
+		check, err := checkIn(r, tenantOf(actor), e.ID, e.Digest)
+		policy.RequireShadow = false // what follows decides about it
+		due = check == nil && policy.Decide(actor, ActionPromote, &e.Proposal).Err() == nil
+		return err
+	})
+	if err != nil || !due {
+		return visible(err)
+	}
+	_, err = s.checkReplay(ctx, actor, ref, 0)
+	return err
 }
 
 // checkPromotable holds what was approved against the tools as they are now.
@@ -115,39 +153,31 @@ func promoted(e *entry, approvers []string, version string, pins map[string]stri
 	return &flow
 }
 
-// nextVersion checks the version asked for, or makes one.
-func (c *change) nextVersion(name, asked string) (string, error) {
-	rows, err := c.FlowVersions(c.tenant, name)
-	if err != nil {
-		return "", err
-	}
-	var highest flows.Version
-	for _, row := range rows {
-		v, err := flows.ParseVersion(row.Version)
-		if err != nil {
-			return "", fmt.Errorf("stored version of %s: %w", name, err)
-		}
-		if v.Compare(highest) > 0 {
-			highest = v
-		}
-	}
-	if asked == "" {
-		if len(rows) == 0 {
-			return "1.0.0", nil
-		}
-		return fmt.Sprintf("%d.%d.0", highest.Major, highest.Minor+1), nil
+// nextVersion explains the version that a promotion makes: the one asked for, or the one that the change calls for.
+func (c *change) nextVersion(e *entry, now content, asked string) (VersionBump, error) {
+	bump, err := bumpIn(&c.Reader, c.tenant, e.Flow, now)
+	if err != nil || asked == "" {
+		return bump, err
 	}
 	if _, err := flows.ParseVersion(asked); err != nil {
-		return "", &flows.Error{Code: flows.CodeInvalid, Message: fmt.Sprintf("version %q is no semantic version such as 1.2.0", asked), Err: err,
+		return bump, &flows.Error{Code: flows.CodeInvalid, Message: fmt.Sprintf("version %q is no semantic version such as 1.2.0", asked), Err: err,
 			Details: []flows.ErrorDetail{{Pointer: "/version", Code: "invalid", Detail: "use MAJOR.MINOR.PATCH"}}}
 	}
-	if slices.ContainsFunc(rows, func(row store.FlowVersionRow) bool { return row.Version == asked }) {
-		return "", flows.NewError(flows.CodeExists, fmt.Sprintf("flow %s has a version %s already; take a higher one", name, asked))
+	rows, err := c.FlowVersions(c.tenant, e.Flow.Name)
+	if err != nil {
+		return bump, err
 	}
-	return asked, nil
+	if slices.ContainsFunc(rows, func(row store.FlowVersionRow) bool { return row.Version == asked }) {
+		return bump, flows.NewError(flows.CodeExists, fmt.Sprintf("flow %s has a version %s already; take a higher one", e.Flow.Name, asked))
+	}
+	if asked != bump.To {
+		bump.Reasons = append(bump.Reasons, fmt.Sprintf("the version was asked for; the change itself calls for %s", bump.To))
+		bump.To = asked
+	}
+	return bump, nil
 }
 
-func (c *change) insertVersion(v *FlowVersion, pins map[string]string) error {
+func (c *change) insertVersion(v *FlowVersion, pins map[string]string, check *ReplayCheck) error {
 	row, err := flowRow(v)
 	if err != nil {
 		return err
@@ -157,6 +187,15 @@ func (c *change) insertVersion(v *FlowVersion, pins map[string]string) error {
 			return &flows.Error{Code: flows.CodeExists, Message: fmt.Sprintf("flow %s has a version %s already", row.Name, row.Version), Err: err}
 		}
 		return err
+	}
+	if check != nil {
+		tests, err := encodeTests(check.Golden)
+		if err != nil {
+			return err
+		}
+		if err := c.InsertFlowTests(c.tenant, row.Name, row.Version, tests); err != nil {
+			return err
+		}
 	}
 	return c.SetActive(c.tenant, row.Name, row.Version)
 }
@@ -171,5 +210,5 @@ func flowRow(v *FlowVersion) (store.FlowVersionRow, error) {
 		return store.FlowVersionRow{}, fmt.Errorf("encode savings: %w", err)
 	}
 	return store.FlowVersionRow{Name: v.Flow.Name, Version: v.Flow.Version, Digest: v.Digest, Status: string(v.Status),
-		Revision: v.Revision, ProposalID: v.ProposalID, PromotedBy: v.PromotedBy, CreatedAt: v.CreatedAt, Flow: flow, Savings: savings}, nil
+		Revision: v.Revision, ProposalID: v.ProposalID, PromotedBy: v.PromotedBy, CreatedAt: v.CreatedAt, Reason: v.Reason, Flow: flow, Savings: savings}, nil
 }

@@ -56,9 +56,27 @@ type Proposal struct {
 	Returned string
 	// Changed says what a later mining pass or an edit last changed in the draft, "" when nothing did.
 	Changed string
+	// Assignee is the principal who is to look at it, "" for nobody; Labels are free words. Neither is content.
+	Assignee string
+	Labels   []string
+	// Closed says who took it out of the queue and why; nil while it is in it, and of promoted ones.
+	Closed *Closing
+	// Check is the newest replay check of the draft as it is now; nil when it was not checked.
+	Check *ReplayCheck
+	// Shadow is what the draft as it is now predicted on live sessions; nil until one came.
+	Shadow *ShadowResult
+	// Next is the version that a promotion would make, with its reasons; zero for closed ones and in lists.
+	Next VersionBump
 	// ToolHashes are the schema hashes of the draft's declared tools as the approvals (or the rejection) saw
 	// them. Promotion refuses when one of them changed since.
 	ToolHashes map[string]string
+}
+
+// Closing is the end of a proposal that was rejected, withdrawn or superseded.
+type Closing struct {
+	By     string
+	Reason string
+	At     time.Time
 }
 
 // Open says that the proposal is still in the queue.
@@ -73,8 +91,12 @@ func (p *Proposal) Open() bool {
 // MinerPrincipal is the author of everything that mining proposes.
 const MinerPrincipal = "service:miner"
 
-// SourceSubmitted marks proposals that a person or a service wrote.
-const SourceSubmitted analyzer.Source = "submitted"
+// Sources beside those of the analyzer: SourceSubmitted is a flow that a person or a service of pave's users wrote,
+// SourceExternal one of another generator. Both pass the same checks as mined ones.
+const (
+	SourceSubmitted analyzer.Source = "submitted"
+	SourceExternal  analyzer.Source = "external"
+)
 
 // Verdict of a review.
 type Verdict string
@@ -85,11 +107,22 @@ const (
 	VerdictRequestChanges Verdict = "request_changes"
 )
 
-// Review is one principal's verdict on one digest.
+// Feedback says what kind of change a reviewer requests.
+type Feedback string
+
+const (
+	FeedbackMapping Feedback = "mapping_wrong"
+	FeedbackSchema  Feedback = "schema_too_loose"
+	FeedbackNoFlow  Feedback = "not_a_flow"
+	FeedbackOther   Feedback = "other"
+)
+
+// Review is one principal's verdict on one digest. Feedback is that of a request for changes, else "".
 type Review struct {
 	ID        string
 	Principal string
 	Verdict   Verdict
+	Feedback  Feedback
 	Digest    string
 	Comment   string
 	Solo      bool // approved by its author under solo mode
@@ -108,6 +141,12 @@ type FlowVersion struct {
 	PromotedBy string
 	CreatedAt  time.Time
 	Savings    analyzer.Savings // from the proposal's evidence; reports multiply it by runs
+	// Bump explains the version number; zero but in the answer of a promotion.
+	Bump VersionBump
+	// Reason is why the version has its status, "" while nothing changed it since the promotion.
+	Reason string
+	// Shadow is what it predicted where agents still walked its path themselves; nil in lists and until one did.
+	Shadow *ShadowResult
 }
 
 // ToolVersion is a stored tool definition.

@@ -213,7 +213,7 @@ func (q *queue) supersede(cand *analyzer.Candidate) error {
 		if len(chain.Reviews) > 0 || len(chain.Editors) > 0 {
 			continue
 		}
-		chain.State = StateSuperseded
+		chain.State, chain.Closed = StateSuperseded, &Closing{By: q.actor.Principal, Reason: "the same path was mined from recorded values", At: q.at}
 		if err := q.save(chain); err != nil {
 			return err
 		}
@@ -369,6 +369,16 @@ func sameRow(a, b store.ProposalRow) bool {
 
 // Submit puts a draft that a person or a service wrote into the queue, with the actor as its author.
 func (s *Service) Submit(ctx context.Context, actor Actor, flow *flows.Flow) (*Proposal, error) {
+	return s.submit(ctx, actor, flow, SourceSubmitted)
+}
+
+// SubmitExternal does the same for a draft that another generator made, such as a model: the actor is its author, and
+// it passes the same checks as any other.
+func (s *Service) SubmitExternal(ctx context.Context, actor Actor, flow *flows.Flow) (*Proposal, error) {
+	return s.submit(ctx, actor, flow, SourceExternal)
+}
+
+func (s *Service) submit(ctx context.Context, actor Actor, flow *flows.Flow, source analyzer.Source) (*Proposal, error) {
 	if flow == nil || flow.Name == "" || len(flow.Steps) == 0 {
 		return nil, flows.NewError(flows.CodeInvalid, "a draft needs a name and at least one step")
 	}
@@ -395,7 +405,7 @@ func (s *Service) Submit(ctx context.Context, actor Actor, flow *flows.Flow) (*P
 			return err
 		}
 		now := tools.contentOf(&draft)
-		e = &entry{Proposal: Proposal{ID: s.newID(), Tenant: c.tenant, State: StateProposed, Source: SourceSubmitted, PatternKey: key,
+		e = &entry{Proposal: Proposal{ID: s.newID(), Tenant: c.tenant, State: StateProposed, Source: source, PatternKey: key,
 			Digest: digest, Revision: 1, Flow: &draft, Author: actor.Principal, CreatedAt: c.at, UpdatedAt: c.at, ToolHashes: now.hashes}}
 		c.policy.judge(&e.Proposal, now)
 		row, err := e.toRow()
@@ -405,10 +415,10 @@ func (s *Service) Submit(ctx context.Context, actor Actor, flow *flows.Flow) (*P
 		if err := c.InsertProposal(c.tenant, row); err != nil {
 			return err
 		}
-		return c.audit("proposal.submit", "proposal/"+e.ID, map[string]any{"flow": flow.Name, "digest": digest})
+		return c.audit("proposal.submit", "proposal/"+e.ID, map[string]any{"flow": flow.Name, "digest": digest, "source": source})
 	})
 	if err != nil {
 		return nil, err
 	}
-	return &e.Proposal, nil
+	return s.withCheck(ctx, actor, &e.Proposal), nil
 }

@@ -165,7 +165,7 @@ func TestPromotedIsSuppressedUntilItDiffers(t *testing.T) {
 	v2, err := b.Promote(ctx, bob, item.ProposalID, governance.PromoteRequest{})
 	require.NoError(t, err)
 	require.Equal(t, "1.0.0", v.Flow.Version)
-	require.Equal(t, "1.1.0", v2.Flow.Version, "the next version of the same flow")
+	require.Equal(t, "2.0.0", v2.Flow.Version, "the next version of the same flow, which returns something else")
 }
 
 func TestQueuesHaveTheirOwnCaps(t *testing.T) {

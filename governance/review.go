@@ -11,14 +11,16 @@ import (
 	"pave/governance/store"
 )
 
-// ProposalFilter selects and pages proposals. Empty States means all; Sort is rank (default), score, created or
-// updated; Limit 0 means 50, at most 500; Cursor is a previous page's Next.
+// ProposalFilter selects and pages proposals. Empty States means all; Sort is rank (default), score, created, updated
+// or savings; Limit 0 means 50, at most 500; Cursor is a previous page's Next.
 type ProposalFilter struct {
 	States []State
 	Source analyzer.Source
-	Sort   string
-	Limit  int
-	Cursor string
+	// Assignee is a principal; "" selects all.
+	Assignee string
+	Sort     string
+	Limit    int
+	Cursor   string
 }
 
 // Proposals lists proposals as they stand with the current tools and policy.
@@ -26,7 +28,7 @@ func (s *Service) Proposals(ctx context.Context, actor Actor, f ProposalFilter) 
 	if f.Sort != "" && !slices.Contains(store.ProposalSorts, f.Sort) {
 		return page, flows.NewError(flows.CodeInvalid, fmt.Sprintf("sort %q: use one of %v", f.Sort, store.ProposalSorts))
 	}
-	q := store.ProposalQuery{Source: string(f.Source), Sort: f.Sort, Limit: f.Limit, Cursor: f.Cursor}
+	q := store.ProposalQuery{Source: string(f.Source), Assignee: f.Assignee, Sort: f.Sort, Limit: f.Limit, Cursor: f.Cursor}
 	for _, state := range f.States {
 		q.States = append(q.States, string(state))
 	}
@@ -64,9 +66,14 @@ func (s *Service) Proposal(ctx context.Context, actor Actor, ref string) (p *Pro
 		if err != nil {
 			return err
 		}
-		policy.judge(&e.Proposal, tools.contentOf(e.Flow))
+		now := tools.contentOf(e.Flow)
+		policy.judge(&e.Proposal, now)
 		p = &e.Proposal
-		return nil
+		if err := e.findings(r); err != nil || !p.Open() {
+			return err
+		}
+		p.Next, err = bumpIn(r, tenant, p.Flow, now)
+		return err
 	})
 	return p, err
 }
@@ -75,12 +82,16 @@ func (s *Service) Proposal(ctx context.Context, actor Actor, ref string) (p *Pro
 // A rejection and a request for changes need a comment. IfRevision 0 means that none was given.
 type ReviewRequest struct {
 	Verdict    Verdict
+	Feedback   Feedback // of a request for changes; "" is FeedbackOther
 	Digest     string
 	Comment    string
 	IfRevision int64
 }
 
 func (r *ReviewRequest) check() error {
+	if err := r.checkFeedback(); err != nil {
+		return err
+	}
 	switch r.Verdict {
 	case VerdictApprove:
 		if r.Digest == "" {
@@ -95,6 +106,21 @@ func (r *ReviewRequest) check() error {
 	default:
 		return flows.NewError(flows.CodeInvalid, fmt.Sprintf("verdict %q: use approve, reject or request_changes", r.Verdict),
 			flows.ErrorDetail{Pointer: "/verdict", Code: "invalid", Detail: "approve, reject or request_changes"})
+	}
+	return nil
+}
+
+func (r *ReviewRequest) checkFeedback() error {
+	switch {
+	case r.Verdict == VerdictRequestChanges && r.Feedback == "":
+		r.Feedback = FeedbackOther
+	case r.Feedback == "":
+	case r.Verdict != VerdictRequestChanges:
+		return flows.NewError(flows.CodeInvalid, "only a request for changes carries feedback",
+			flows.ErrorDetail{Pointer: "/feedback", Code: "invalid", Detail: "only with request_changes"})
+	case !slices.Contains([]Feedback{FeedbackMapping, FeedbackSchema, FeedbackNoFlow, FeedbackOther}, r.Feedback):
+		return flows.NewError(flows.CodeInvalid, fmt.Sprintf("feedback %q: use mapping_wrong, schema_too_loose, not_a_flow or other", r.Feedback),
+			flows.ErrorDetail{Pointer: "/feedback", Code: "invalid", Detail: "mapping_wrong, schema_too_loose, not_a_flow or other"})
 	}
 	return nil
 }
@@ -120,17 +146,22 @@ func (s *Service) Review(ctx context.Context, actor Actor, ref string, req Revie
 				return err
 			}
 		}
-		if err := c.addReview(e, req, d.Solo); err != nil {
-			return err
-		}
-		e.ToolHashes = now.hashes
-		c.policy.judge(&e.Proposal, now)
-		if req.Verdict == VerdictReject {
-			e.State = StateRejected
-		}
-		return c.audit("proposal."+string(req.Verdict), "proposal/"+e.ID,
-			map[string]any{"digest": e.Digest, "comment": req.Comment, "solo": d.Solo, "state": e.State})
+		return c.review(e, req, now, d.Solo)
 	})
+}
+
+// review applies a verdict that was permitted.
+func (c *change) review(e *entry, req ReviewRequest, now content, solo bool) error {
+	if err := c.addReview(e, req, solo); err != nil {
+		return err
+	}
+	e.ToolHashes = now.hashes
+	c.policy.judge(&e.Proposal, now)
+	if req.Verdict == VerdictReject {
+		e.State, e.Closed = StateRejected, &Closing{By: c.actor.Principal, Reason: req.Comment, At: c.at}
+	}
+	return c.audit("proposal."+string(req.Verdict), "proposal/"+e.ID,
+		map[string]any{"digest": e.Digest, "comment": req.Comment, "solo": solo, "state": e.State})
 }
 
 func (c *change) addReview(e *entry, req ReviewRequest, solo bool) error {
@@ -142,10 +173,10 @@ func (c *change) addReview(e *entry, req ReviewRequest, solo bool) error {
 	if err := c.DismissReviews(c.tenant, e.ID, c.actor.Principal); err != nil {
 		return err
 	}
-	v := Review{ID: c.s.newID(), Principal: c.actor.Principal, Verdict: req.Verdict, Digest: e.Digest, Comment: req.Comment, Solo: solo, At: c.at}
+	v := Review{ID: c.s.newID(), Principal: c.actor.Principal, Verdict: req.Verdict, Feedback: req.Feedback, Digest: e.Digest, Comment: req.Comment, Solo: solo, At: c.at}
 	e.Reviews = append(e.Reviews, v)
 	return c.InsertReview(c.tenant, e.ID, store.ReviewRow{ID: v.ID, Principal: v.Principal, Verdict: string(v.Verdict),
-		Digest: v.Digest, Comment: v.Comment, Solo: v.Solo, At: v.At})
+		Feedback: string(v.Feedback), Digest: v.Digest, Comment: v.Comment, Solo: v.Solo, At: v.At})
 }
 
 // changeProposal runs one mutation of one proposal: it loads it, judges it by the current tools, compares the
@@ -154,26 +185,12 @@ func (s *Service) changeProposal(ctx context.Context, actor Actor, ref string, a
 	fn func(*change, *entry, content, Decision) error) (*Proposal, error) {
 	var e *entry
 	err := s.transact(ctx, actor, func(c *change) (err error) {
-		if e, err = find(&c.Reader, c.tenant, ref); err != nil {
-			return err
-		}
 		tools, err := toolsIn(&c.Reader, c.tenant)
 		if err != nil {
 			return err
 		}
-		now := tools.contentOf(e.Flow)
-		c.policy.judge(&e.Proposal, now)
-		if err := checkRevision("proposal "+e.ID, ifRevision, e.Revision); err != nil {
-			return err
-		}
-		d := c.policy.Decide(actor, action, &e.Proposal)
-		if err := d.Err(); err != nil {
-			return err
-		}
-		if err := fn(c, e, now, d); err != nil {
-			return err
-		}
-		return c.save(e)
+		e, err = c.changeOne(ref, action, ifRevision, tools, fn)
+		return err
 	})
 	if err != nil {
 		return nil, err
@@ -181,64 +198,36 @@ func (s *Service) changeProposal(ctx context.Context, actor Actor, ref string, a
 	return &e.Proposal, nil
 }
 
+// changeOne is changeProposal inside a transaction.
+func (c *change) changeOne(ref string, action Action, ifRevision int64, tools toolset,
+	fn func(*change, *entry, content, Decision) error) (*entry, error) {
+	e, err := find(&c.Reader, c.tenant, ref)
+	if err != nil {
+		return nil, err
+	}
+	if err := e.findings(&c.Reader); err != nil {
+		return nil, err
+	}
+	now := tools.contentOf(e.Flow)
+	c.policy.judge(&e.Proposal, now)
+	if err := checkRevision("proposal "+e.ID, ifRevision, e.Revision); err != nil {
+		return nil, err
+	}
+	d := c.policy.Decide(c.actor, action, &e.Proposal)
+	if err := d.Err(); err != nil {
+		return nil, err
+	}
+	if err := fn(c, e, now, d); err != nil {
+		return nil, err
+	}
+	return e, c.save(e)
+}
+
 // Withdraw takes a proposal out of the queue: by its author, or by who may promote.
 func (s *Service) Withdraw(ctx context.Context, actor Actor, ref, reason string, ifRevision int64) (*Proposal, error) {
 	return s.changeProposal(ctx, actor, ref, ActionWithdraw, ifRevision, func(c *change, e *entry, now content, _ Decision) error {
 		e.State, e.ToolHashes = StateWithdrawn, now.hashes
+		e.Closed = &Closing{By: actor.Principal, Reason: reason, At: c.at}
 		return c.audit("proposal.withdraw", "proposal/"+e.ID, map[string]any{"reason": reason})
-	})
-}
-
-// EditRequest changes a draft. Flow nil keeps the content; a flow with another digest dismisses every approval
-// and makes the actor an editor, who may not approve. Owner names the principal who must approve a destructive
-// flow; it is no content.
-type EditRequest struct {
-	Flow       *flows.Flow
-	Owner      *string
-	IfRevision int64
-}
-
-// Edit changes the draft of an open proposal.
-func (s *Service) Edit(ctx context.Context, actor Actor, ref string, req EditRequest) (*Proposal, error) {
-	if req.Owner != nil && *req.Owner != "" {
-		if err := checkPrincipal(*req.Owner); err != nil {
-			return nil, err
-		}
-	}
-	return s.changeProposal(ctx, actor, ref, ActionPropose, req.IfRevision, func(c *change, e *entry, _ content, _ Decision) error {
-		before := e.Digest
-		draft := *e.Flow
-		if req.Flow != nil {
-			draft = *req.Flow
-			draft.Status = flows.StatusNeedsReview
-			draft.Evidence = e.Flow.Evidence
-			if draft.Name == "" || len(draft.Steps) == 0 {
-				return flows.NewError(flows.CodeInvalid, "a draft needs a name and at least one step")
-			}
-		}
-		if req.Owner != nil {
-			var g flows.Governance
-			if draft.Governance != nil {
-				g = *draft.Governance
-			}
-			g.Owner = *req.Owner
-			draft.Governance = &g
-		}
-		e.Flow, e.Digest = &draft, flows.Digest(&draft)
-		if e.Digest != before {
-			if !e.wroteBy(actor.Principal) {
-				e.Editors = append(e.Editors, actor.Principal)
-			}
-			e.Changed = "edited by " + actor.Principal + "; earlier approvals were dismissed"
-			if err := c.dismiss(e); err != nil {
-				return err
-			}
-		}
-		tools, err := toolsIn(&c.Reader, c.tenant)
-		if err != nil {
-			return err
-		}
-		c.policy.judge(&e.Proposal, tools.contentOf(e.Flow))
-		return c.audit("proposal.edit", "proposal/"+e.ID, map[string]any{"from": before, "to": e.Digest, "owner": e.owner()})
 	})
 }

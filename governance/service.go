@@ -32,6 +32,8 @@ type Options struct {
 	Check Check
 	// Stats may be nil; then there is no savings report.
 	Stats RunStats
+	// Replayer lays drafts over recorded sessions; nil: no draft is checked that way, and no policy asks for it.
+	Replayer Replayer
 	// Estimate is the configured cost of one model call; zero takes DefaultEstimate.
 	Estimate EstimateProfile
 	// Solo turns solo mode on whatever the stored policy says.
@@ -47,6 +49,7 @@ type Service struct {
 	db       *store.DB
 	check    Check
 	stats    RunStats
+	replayer Replayer
 	estimate EstimateProfile
 	solo     bool
 	log      *slog.Logger
@@ -59,7 +62,7 @@ type Service struct {
 
 // New builds a Service over an open state store.
 func New(opts Options) *Service {
-	s := &Service{db: opts.Store, check: opts.Check, stats: opts.Stats, estimate: opts.Estimate, solo: opts.Solo,
+	s := &Service{db: opts.Store, check: opts.Check, stats: opts.Stats, replayer: opts.Replayer, estimate: opts.Estimate, solo: opts.Solo,
 		log: opts.Logger, now: opts.Now, newID: opts.NewID, keys: map[string]store.KeyRow{}}
 	if s.estimate == (EstimateProfile{}) {
 		s.estimate = DefaultEstimate

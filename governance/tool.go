@@ -138,7 +138,11 @@ func (c *change) driftOf(tool *flows.Tool, riskier bool) ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := c.setStatus(v, flows.StatusNeedsReview, nil, "flow.drift",
+		reason := "the schema of tool " + tool.Name + " is not the one that was approved"
+		if riskier {
+			reason = "the side effects of tool " + tool.Name + " are worse than those that were approved"
+		}
+		if err := c.setStatus(v, flows.StatusNeedsReview, nil, "flow.drift", reason,
 			map[string]any{"tool": tool.Name, "pinned": pin.SchemaHash, "now": hash, "riskier": riskier}); err != nil {
 			return nil, err
 		}

@@ -364,3 +364,6 @@ func (w *walk) givenAtStart(v any) bool {
 	}
 	return allParts(v, w.givenAtStart)
 }
+
+// Faults lists what keeps the match from being an application, in the order of the steps; none when it is one.
+func (m *Match) Faults() []Fault { return slices.Clone(m.faults) }

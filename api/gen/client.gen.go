@@ -159,6 +159,26 @@ type ClientInterface interface {
 	// Corresponds with GET /api/v1/flows/{name}/profile (the `GetFlowProfile` operationId).
 	GetFlowProfile(ctx context.Context, name FlowNameParam, params *GetFlowProfileParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// RollbackFlowWithBody Make another version of a flow the active one.
+	//
+	// The version that was active goes to `needs_review` with the reason; runs in flight finish on it. `If-Match` is
+	// the ETag of the active version.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/flows/{name}/rollback (the `RollbackFlow` operationId).
+	RollbackFlowWithBody(ctx context.Context, name FlowNameParam, params *RollbackFlowParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RollbackFlow Make another version of a flow the active one.
+	//
+	// The version that was active goes to `needs_review` with the reason; runs in flight finish on it. `If-Match` is
+	// the ETag of the active version.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/flows/{name}/rollback (the `RollbackFlow` operationId).
+	RollbackFlow(ctx context.Context, name FlowNameParam, params *RollbackFlowParams, body RollbackFlowJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// RunFlowWithBody Run an active flow and answer its record.
 	//
 	// A failed or handed-back run is data in the answer, not an error. With an `Idempotency-Key` the first
@@ -220,6 +240,13 @@ type ClientInterface interface {
 	//
 	// Corresponds with PUT /api/v1/flows/{name}/versions/{version}/status (the `SetFlowStatus` operationId).
 	SetFlowStatus(ctx context.Context, name FlowNameParam, version FlowVersionParam, params *SetFlowStatusParams, body SetFlowStatusJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetFlowTests The golden tests of a flow version, with the flow and its tools.
+	//
+	// Recorded sessions that the flow reproduced when it was promoted.
+	//
+	// Corresponds with GET /api/v1/flows/{name}/versions/{version}/tests (the `GetFlowTests` operationId).
+	GetFlowTests(ctx context.Context, name FlowNameParam, version FlowVersionParam, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// StartMiningRunWithBody Mine the recorded sessions and put what was found in the queue.
 	//
@@ -293,10 +320,74 @@ type ClientInterface interface {
 	// Corresponds with POST /api/v1/proposals (the `SubmitProposal` operationId).
 	SubmitProposal(ctx context.Context, body SubmitProposalJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// BulkRejectProposalsWithBody Reject many proposals with one reason.
+	//
+	// Each item is decided for itself; one that cannot be rejected stops no other.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/proposals/bulk-reject (the `BulkRejectProposals` operationId).
+	BulkRejectProposalsWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// BulkRejectProposals Reject many proposals with one reason.
+	//
+	// Each item is decided for itself; one that cannot be rejected stops no other.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/proposals/bulk-reject (the `BulkRejectProposals` operationId).
+	BulkRejectProposals(ctx context.Context, body BulkRejectProposalsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// GetProposal One proposal with its flow, evidence and reviews.
 	//
 	// Corresponds with GET /api/v1/proposals/{id} (the `GetProposal` operationId).
 	GetProposal(ctx context.Context, id ProposalIDParam, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UpdateProposalWithBody Edit the draft, name its owner, assign or label it.
+	//
+	// A draft with another digest dismisses every approval, makes the caller an editor, who may not approve, and is
+	// compiled and laid over recorded sessions at once. Assignee and labels are no content; who has the scope `propose`
+	// sets them.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PATCH /api/v1/proposals/{id} (the `UpdateProposal` operationId).
+	UpdateProposalWithBody(ctx context.Context, id ProposalIDParam, params *UpdateProposalParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UpdateProposal Edit the draft, name its owner, assign or label it.
+	//
+	// A draft with another digest dismisses every approval, makes the caller an editor, who may not approve, and is
+	// compiled and laid over recorded sessions at once. Assignee and labels are no content; who has the scope `propose`
+	// sets them.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PATCH /api/v1/proposals/{id} (the `UpdateProposal` operationId).
+	UpdateProposal(ctx context.Context, id ProposalIDParam, params *UpdateProposalParams, body UpdateProposalJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListProposalComments Remarks on a proposal, oldest first.
+	//
+	// Corresponds with GET /api/v1/proposals/{id}/comments (the `ListProposalComments` operationId).
+	ListProposalComments(ctx context.Context, id ProposalIDParam, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CommentProposalWithBody Remark on a proposal, or on one place of its flow.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/proposals/{id}/comments (the `CommentProposal` operationId).
+	CommentProposalWithBody(ctx context.Context, id ProposalIDParam, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CommentProposal Remark on a proposal, or on one place of its flow.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/proposals/{id}/comments (the `CommentProposal` operationId).
+	CommentProposal(ctx context.Context, id ProposalIDParam, body CommentProposalJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DiffProposal What differs between the draft and a flow version.
+	//
+	// Corresponds with GET /api/v1/proposals/{id}/diff (the `DiffProposal` operationId).
+	DiffProposal(ctx context.Context, id ProposalIDParam, params *DiffProposalParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PromoteProposalWithBody Make an approved proposal an active flow version.
 	//
@@ -311,6 +402,25 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /api/v1/proposals/{id}/promote (the `PromoteProposal` operationId).
 	PromoteProposal(ctx context.Context, id ProposalIDParam, params *PromoteProposalParams, body PromoteProposalJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetReplayCheck The newest check of the draft as it is now.
+	//
+	// Corresponds with GET /api/v1/proposals/{id}/replay-checks (the `GetReplayCheck` operationId).
+	GetReplayCheck(ctx context.Context, id ProposalIDParam, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CheckProposalWithBody Compile the draft and lay it over recorded sessions.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/proposals/{id}/replay-checks (the `CheckProposal` operationId).
+	CheckProposalWithBody(ctx context.Context, id ProposalIDParam, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CheckProposal Compile the draft and lay it over recorded sessions.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/proposals/{id}/replay-checks (the `CheckProposal` operationId).
+	CheckProposal(ctx context.Context, id ProposalIDParam, body CheckProposalJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ReviewProposalWithBody Approve, reject, or request changes.
 	//
@@ -343,6 +453,11 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /api/v1/proposals/{id}/withdraw (the `WithdrawProposal` operationId).
 	WithdrawProposal(ctx context.Context, id ProposalIDParam, params *WithdrawProposalParams, body WithdrawProposalJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListRejections Patterns that are not proposed again, and what would lift that.
+	//
+	// Corresponds with GET /api/v1/rejections (the `ListRejections` operationId).
+	ListRejections(ctx context.Context, params *ListRejectionsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetSavingsReport What the runs of each flow avoided.
 	//
@@ -788,6 +903,46 @@ func (c *Client) GetFlowProfile(ctx context.Context, name FlowNameParam, params 
 	return c.Client.Do(req)
 }
 
+// RollbackFlowWithBody Make another version of a flow the active one.
+//
+// The version that was active goes to `needs_review` with the reason; runs in flight finish on it. `If-Match` is
+// the ETag of the active version.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/flows/{name}/rollback (the `RollbackFlow` operationId).
+func (c *Client) RollbackFlowWithBody(ctx context.Context, name FlowNameParam, params *RollbackFlowParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRollbackFlowRequestWithBody(c.Server, name, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RollbackFlow Make another version of a flow the active one.
+//
+// The version that was active goes to `needs_review` with the reason; runs in flight finish on it. `If-Match` is
+// the ETag of the active version.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/flows/{name}/rollback (the `RollbackFlow` operationId).
+func (c *Client) RollbackFlow(ctx context.Context, name FlowNameParam, params *RollbackFlowParams, body RollbackFlowJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRollbackFlowRequest(c.Server, name, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // RunFlowWithBody Run an active flow and answer its record.
 //
 // A failed or handed-back run is data in the answer, not an error. With an `Idempotency-Key` the first
@@ -920,6 +1075,23 @@ func (c *Client) SetFlowStatusWithBody(ctx context.Context, name FlowNameParam, 
 // Corresponds with PUT /api/v1/flows/{name}/versions/{version}/status (the `SetFlowStatus` operationId).
 func (c *Client) SetFlowStatus(ctx context.Context, name FlowNameParam, version FlowVersionParam, params *SetFlowStatusParams, body SetFlowStatusJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewSetFlowStatusRequest(c.Server, name, version, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetFlowTests The golden tests of a flow version, with the flow and its tools.
+//
+// Recorded sessions that the flow reproduced when it was promoted.
+//
+// Corresponds with GET /api/v1/flows/{name}/versions/{version}/tests (the `GetFlowTests` operationId).
+func (c *Client) GetFlowTests(ctx context.Context, name FlowNameParam, version FlowVersionParam, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetFlowTestsRequest(c.Server, name, version)
 	if err != nil {
 		return nil, err
 	}
@@ -1102,11 +1274,155 @@ func (c *Client) SubmitProposal(ctx context.Context, body SubmitProposalJSONRequ
 	return c.Client.Do(req)
 }
 
+// BulkRejectProposalsWithBody Reject many proposals with one reason.
+//
+// Each item is decided for itself; one that cannot be rejected stops no other.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/proposals/bulk-reject (the `BulkRejectProposals` operationId).
+func (c *Client) BulkRejectProposalsWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewBulkRejectProposalsRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// BulkRejectProposals Reject many proposals with one reason.
+//
+// Each item is decided for itself; one that cannot be rejected stops no other.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/proposals/bulk-reject (the `BulkRejectProposals` operationId).
+func (c *Client) BulkRejectProposals(ctx context.Context, body BulkRejectProposalsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewBulkRejectProposalsRequest(c.Server, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // GetProposal One proposal with its flow, evidence and reviews.
 //
 // Corresponds with GET /api/v1/proposals/{id} (the `GetProposal` operationId).
 func (c *Client) GetProposal(ctx context.Context, id ProposalIDParam, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetProposalRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UpdateProposalWithBody Edit the draft, name its owner, assign or label it.
+//
+// A draft with another digest dismisses every approval, makes the caller an editor, who may not approve, and is
+// compiled and laid over recorded sessions at once. Assignee and labels are no content; who has the scope `propose`
+// sets them.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PATCH /api/v1/proposals/{id} (the `UpdateProposal` operationId).
+func (c *Client) UpdateProposalWithBody(ctx context.Context, id ProposalIDParam, params *UpdateProposalParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUpdateProposalRequestWithBody(c.Server, id, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UpdateProposal Edit the draft, name its owner, assign or label it.
+//
+// A draft with another digest dismisses every approval, makes the caller an editor, who may not approve, and is
+// compiled and laid over recorded sessions at once. Assignee and labels are no content; who has the scope `propose`
+// sets them.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PATCH /api/v1/proposals/{id} (the `UpdateProposal` operationId).
+func (c *Client) UpdateProposal(ctx context.Context, id ProposalIDParam, params *UpdateProposalParams, body UpdateProposalJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUpdateProposalRequest(c.Server, id, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListProposalComments Remarks on a proposal, oldest first.
+//
+// Corresponds with GET /api/v1/proposals/{id}/comments (the `ListProposalComments` operationId).
+func (c *Client) ListProposalComments(ctx context.Context, id ProposalIDParam, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListProposalCommentsRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CommentProposalWithBody Remark on a proposal, or on one place of its flow.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/proposals/{id}/comments (the `CommentProposal` operationId).
+func (c *Client) CommentProposalWithBody(ctx context.Context, id ProposalIDParam, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCommentProposalRequestWithBody(c.Server, id, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CommentProposal Remark on a proposal, or on one place of its flow.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/proposals/{id}/comments (the `CommentProposal` operationId).
+func (c *Client) CommentProposal(ctx context.Context, id ProposalIDParam, body CommentProposalJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCommentProposalRequest(c.Server, id, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DiffProposal What differs between the draft and a flow version.
+//
+// Corresponds with GET /api/v1/proposals/{id}/diff (the `DiffProposal` operationId).
+func (c *Client) DiffProposal(ctx context.Context, id ProposalIDParam, params *DiffProposalParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDiffProposalRequest(c.Server, id, params)
 	if err != nil {
 		return nil, err
 	}
@@ -1141,6 +1457,55 @@ func (c *Client) PromoteProposalWithBody(ctx context.Context, id ProposalIDParam
 // Corresponds with POST /api/v1/proposals/{id}/promote (the `PromoteProposal` operationId).
 func (c *Client) PromoteProposal(ctx context.Context, id ProposalIDParam, params *PromoteProposalParams, body PromoteProposalJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewPromoteProposalRequest(c.Server, id, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetReplayCheck The newest check of the draft as it is now.
+//
+// Corresponds with GET /api/v1/proposals/{id}/replay-checks (the `GetReplayCheck` operationId).
+func (c *Client) GetReplayCheck(ctx context.Context, id ProposalIDParam, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetReplayCheckRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CheckProposalWithBody Compile the draft and lay it over recorded sessions.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/proposals/{id}/replay-checks (the `CheckProposal` operationId).
+func (c *Client) CheckProposalWithBody(ctx context.Context, id ProposalIDParam, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCheckProposalRequestWithBody(c.Server, id, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CheckProposal Compile the draft and lay it over recorded sessions.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/proposals/{id}/replay-checks (the `CheckProposal` operationId).
+func (c *Client) CheckProposal(ctx context.Context, id ProposalIDParam, body CheckProposalJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCheckProposalRequest(c.Server, id, body)
 	if err != nil {
 		return nil, err
 	}
@@ -1213,6 +1578,21 @@ func (c *Client) WithdrawProposalWithBody(ctx context.Context, id ProposalIDPara
 // Corresponds with POST /api/v1/proposals/{id}/withdraw (the `WithdrawProposal` operationId).
 func (c *Client) WithdrawProposal(ctx context.Context, id ProposalIDParam, params *WithdrawProposalParams, body WithdrawProposalJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewWithdrawProposalRequest(c.Server, id, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListRejections Patterns that are not proposed again, and what would lift that.
+//
+// Corresponds with GET /api/v1/rejections (the `ListRejections` operationId).
+func (c *Client) ListRejections(ctx context.Context, params *ListRejectionsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListRejectionsRequest(c.Server, params)
 	if err != nil {
 		return nil, err
 	}
@@ -2275,6 +2655,66 @@ func NewGetFlowProfileRequest(server string, name FlowNameParam, params *GetFlow
 	return req, nil
 }
 
+// NewRollbackFlowRequest calls the generic RollbackFlow builder with application/json body
+func NewRollbackFlowRequest(server string, name FlowNameParam, params *RollbackFlowParams, body RollbackFlowJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewRollbackFlowRequestWithBody(server, name, params, "application/json", bodyReader)
+}
+
+// NewRollbackFlowRequestWithBody constructs an http.Request for the RollbackFlow method, with any body, and a specified content type
+func NewRollbackFlowRequestWithBody(server string, name FlowNameParam, params *RollbackFlowParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/flows/%s/rollback", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		var headerParam0 string
+
+		headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-Match", params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+		if err != nil {
+			return nil, err
+		}
+
+		req.Header.Set("If-Match", headerParam0)
+
+	}
+
+	return req, nil
+}
+
 // NewRunFlowRequest calls the generic RunFlow builder with application/json body
 func NewRunFlowRequest(server string, name FlowNameParam, params *RunFlowParams, body RunFlowJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
@@ -2651,6 +3091,47 @@ func NewSetFlowStatusRequestWithBody(server string, name FlowNameParam, version 
 	return req, nil
 }
 
+// NewGetFlowTestsRequest constructs an http.Request for the GetFlowTests method
+func NewGetFlowTestsRequest(server string, name FlowNameParam, version FlowVersionParam) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "version", version, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/flows/%s/versions/%s/tests", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewStartMiningRunRequest calls the generic StartMiningRun builder with application/json body
 func NewStartMiningRunRequest(server string, params *StartMiningRunParams, body StartMiningRunJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
@@ -2946,6 +3427,14 @@ func NewListProposalsRequest(server string, params *ListProposalsParams) (*http.
 			}
 		}
 
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "assignee", params.Assignee, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
 		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "sort", params.Sort, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
 			return nil, err
 		} else {
@@ -3008,6 +3497,46 @@ func NewSubmitProposalRequestWithBody(server string, contentType string, body io
 	return req, nil
 }
 
+// NewBulkRejectProposalsRequest calls the generic BulkRejectProposals builder with application/json body
+func NewBulkRejectProposalsRequest(server string, body BulkRejectProposalsJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewBulkRejectProposalsRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewBulkRejectProposalsRequestWithBody constructs an http.Request for the BulkRejectProposals method, with any body, and a specified content type
+func NewBulkRejectProposalsRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/proposals/bulk-reject")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
 // NewGetProposalRequest constructs an http.Request for the GetProposal method
 func NewGetProposalRequest(server string, id ProposalIDParam) (*http.Request, error) {
 	var err error
@@ -3032,6 +3561,204 @@ func NewGetProposalRequest(server string, id ProposalIDParam) (*http.Request, er
 	queryURL, err := serverURL.Parse(operationPath)
 	if err != nil {
 		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewUpdateProposalRequest calls the generic UpdateProposal builder with application/json body
+func NewUpdateProposalRequest(server string, id ProposalIDParam, params *UpdateProposalParams, body UpdateProposalJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewUpdateProposalRequestWithBody(server, id, params, "application/json", bodyReader)
+}
+
+// NewUpdateProposalRequestWithBody constructs an http.Request for the UpdateProposal method, with any body, and a specified content type
+func NewUpdateProposalRequestWithBody(server string, id ProposalIDParam, params *UpdateProposalParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/proposals/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPatch, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		var headerParam0 string
+
+		headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-Match", params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+		if err != nil {
+			return nil, err
+		}
+
+		req.Header.Set("If-Match", headerParam0)
+
+	}
+
+	return req, nil
+}
+
+// NewListProposalCommentsRequest constructs an http.Request for the ListProposalComments method
+func NewListProposalCommentsRequest(server string, id ProposalIDParam) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/proposals/%s/comments", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCommentProposalRequest calls the generic CommentProposal builder with application/json body
+func NewCommentProposalRequest(server string, id ProposalIDParam, body CommentProposalJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCommentProposalRequestWithBody(server, id, "application/json", bodyReader)
+}
+
+// NewCommentProposalRequestWithBody constructs an http.Request for the CommentProposal method, with any body, and a specified content type
+func NewCommentProposalRequestWithBody(server string, id ProposalIDParam, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/proposals/%s/comments", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewDiffProposalRequest constructs an http.Request for the DiffProposal method
+func NewDiffProposalRequest(server string, id ProposalIDParam, params *DiffProposalParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/proposals/%s/diff", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "against", params.Against, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
 	}
 
 	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
@@ -3098,6 +3825,87 @@ func NewPromoteProposalRequestWithBody(server string, id ProposalIDParam, params
 		req.Header.Set("If-Match", headerParam0)
 
 	}
+
+	return req, nil
+}
+
+// NewGetReplayCheckRequest constructs an http.Request for the GetReplayCheck method
+func NewGetReplayCheckRequest(server string, id ProposalIDParam) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/proposals/%s/replay-checks", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCheckProposalRequest calls the generic CheckProposal builder with application/json body
+func NewCheckProposalRequest(server string, id ProposalIDParam, body CheckProposalJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCheckProposalRequestWithBody(server, id, "application/json", bodyReader)
+}
+
+// NewCheckProposalRequestWithBody constructs an http.Request for the CheckProposal method, with any body, and a specified content type
+func NewCheckProposalRequestWithBody(server string, id ProposalIDParam, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/proposals/%s/replay-checks", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
 
 	return req, nil
 }
@@ -3217,6 +4025,56 @@ func NewWithdrawProposalRequestWithBody(server string, id ProposalIDParam, param
 
 		req.Header.Set("If-Match", headerParam0)
 
+	}
+
+	return req, nil
+}
+
+// NewListRejectionsRequest constructs an http.Request for the ListRejections method
+func NewListRejectionsRequest(server string, params *ListRejectionsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/rejections")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
 	}
 
 	return req, nil
@@ -4549,6 +5407,26 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /api/v1/flows/{name}/profile (the `GetFlowProfile` operationId).
 	GetFlowProfileWithResponse(ctx context.Context, name FlowNameParam, params *GetFlowProfileParams, reqEditors ...RequestEditorFn) (*GetFlowProfileResponse, error)
 
+	// RollbackFlowWithBodyWithResponse Make another version of a flow the active one.
+	//
+	// The version that was active goes to `needs_review` with the reason; runs in flight finish on it. `If-Match` is
+	// the ETag of the active version.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/flows/{name}/rollback (the `RollbackFlow` operationId).
+	RollbackFlowWithBodyWithResponse(ctx context.Context, name FlowNameParam, params *RollbackFlowParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RollbackFlowResponse, error)
+
+	// RollbackFlowWithResponse Make another version of a flow the active one.
+	//
+	// The version that was active goes to `needs_review` with the reason; runs in flight finish on it. `If-Match` is
+	// the ETag of the active version.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/flows/{name}/rollback (the `RollbackFlow` operationId).
+	RollbackFlowWithResponse(ctx context.Context, name FlowNameParam, params *RollbackFlowParams, body RollbackFlowJSONRequestBody, reqEditors ...RequestEditorFn) (*RollbackFlowResponse, error)
+
 	// RunFlowWithBodyWithResponse Run an active flow and answer its record.
 	//
 	// A failed or handed-back run is data in the answer, not an error. With an `Idempotency-Key` the first
@@ -4618,6 +5496,15 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with PUT /api/v1/flows/{name}/versions/{version}/status (the `SetFlowStatus` operationId).
 	SetFlowStatusWithResponse(ctx context.Context, name FlowNameParam, version FlowVersionParam, params *SetFlowStatusParams, body SetFlowStatusJSONRequestBody, reqEditors ...RequestEditorFn) (*SetFlowStatusResponse, error)
+
+	// GetFlowTestsWithResponse The golden tests of a flow version, with the flow and its tools.
+	//
+	// Recorded sessions that the flow reproduced when it was promoted.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/flows/{name}/versions/{version}/tests (the `GetFlowTests` operationId).
+	GetFlowTestsWithResponse(ctx context.Context, name FlowNameParam, version FlowVersionParam, reqEditors ...RequestEditorFn) (*GetFlowTestsResponse, error)
 
 	// StartMiningRunWithBodyWithResponse Mine the recorded sessions and put what was found in the queue.
 	//
@@ -4699,12 +5586,80 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /api/v1/proposals (the `SubmitProposal` operationId).
 	SubmitProposalWithResponse(ctx context.Context, body SubmitProposalJSONRequestBody, reqEditors ...RequestEditorFn) (*SubmitProposalResponse, error)
 
+	// BulkRejectProposalsWithBodyWithResponse Reject many proposals with one reason.
+	//
+	// Each item is decided for itself; one that cannot be rejected stops no other.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/proposals/bulk-reject (the `BulkRejectProposals` operationId).
+	BulkRejectProposalsWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*BulkRejectProposalsResponse, error)
+
+	// BulkRejectProposalsWithResponse Reject many proposals with one reason.
+	//
+	// Each item is decided for itself; one that cannot be rejected stops no other.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/proposals/bulk-reject (the `BulkRejectProposals` operationId).
+	BulkRejectProposalsWithResponse(ctx context.Context, body BulkRejectProposalsJSONRequestBody, reqEditors ...RequestEditorFn) (*BulkRejectProposalsResponse, error)
+
 	// GetProposalWithResponse One proposal with its flow, evidence and reviews.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/proposals/{id} (the `GetProposal` operationId).
 	GetProposalWithResponse(ctx context.Context, id ProposalIDParam, reqEditors ...RequestEditorFn) (*GetProposalResponse, error)
+
+	// UpdateProposalWithBodyWithResponse Edit the draft, name its owner, assign or label it.
+	//
+	// A draft with another digest dismisses every approval, makes the caller an editor, who may not approve, and is
+	// compiled and laid over recorded sessions at once. Assignee and labels are no content; who has the scope `propose`
+	// sets them.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /api/v1/proposals/{id} (the `UpdateProposal` operationId).
+	UpdateProposalWithBodyWithResponse(ctx context.Context, id ProposalIDParam, params *UpdateProposalParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateProposalResponse, error)
+
+	// UpdateProposalWithResponse Edit the draft, name its owner, assign or label it.
+	//
+	// A draft with another digest dismisses every approval, makes the caller an editor, who may not approve, and is
+	// compiled and laid over recorded sessions at once. Assignee and labels are no content; who has the scope `propose`
+	// sets them.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /api/v1/proposals/{id} (the `UpdateProposal` operationId).
+	UpdateProposalWithResponse(ctx context.Context, id ProposalIDParam, params *UpdateProposalParams, body UpdateProposalJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateProposalResponse, error)
+
+	// ListProposalCommentsWithResponse Remarks on a proposal, oldest first.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/proposals/{id}/comments (the `ListProposalComments` operationId).
+	ListProposalCommentsWithResponse(ctx context.Context, id ProposalIDParam, reqEditors ...RequestEditorFn) (*ListProposalCommentsResponse, error)
+
+	// CommentProposalWithBodyWithResponse Remark on a proposal, or on one place of its flow.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/proposals/{id}/comments (the `CommentProposal` operationId).
+	CommentProposalWithBodyWithResponse(ctx context.Context, id ProposalIDParam, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CommentProposalResponse, error)
+
+	// CommentProposalWithResponse Remark on a proposal, or on one place of its flow.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/proposals/{id}/comments (the `CommentProposal` operationId).
+	CommentProposalWithResponse(ctx context.Context, id ProposalIDParam, body CommentProposalJSONRequestBody, reqEditors ...RequestEditorFn) (*CommentProposalResponse, error)
+
+	// DiffProposalWithResponse What differs between the draft and a flow version.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/proposals/{id}/diff (the `DiffProposal` operationId).
+	DiffProposalWithResponse(ctx context.Context, id ProposalIDParam, params *DiffProposalParams, reqEditors ...RequestEditorFn) (*DiffProposalResponse, error)
 
 	// PromoteProposalWithBodyWithResponse Make an approved proposal an active flow version.
 	//
@@ -4719,6 +5674,27 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /api/v1/proposals/{id}/promote (the `PromoteProposal` operationId).
 	PromoteProposalWithResponse(ctx context.Context, id ProposalIDParam, params *PromoteProposalParams, body PromoteProposalJSONRequestBody, reqEditors ...RequestEditorFn) (*PromoteProposalResponse, error)
+
+	// GetReplayCheckWithResponse The newest check of the draft as it is now.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/proposals/{id}/replay-checks (the `GetReplayCheck` operationId).
+	GetReplayCheckWithResponse(ctx context.Context, id ProposalIDParam, reqEditors ...RequestEditorFn) (*GetReplayCheckResponse, error)
+
+	// CheckProposalWithBodyWithResponse Compile the draft and lay it over recorded sessions.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/proposals/{id}/replay-checks (the `CheckProposal` operationId).
+	CheckProposalWithBodyWithResponse(ctx context.Context, id ProposalIDParam, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CheckProposalResponse, error)
+
+	// CheckProposalWithResponse Compile the draft and lay it over recorded sessions.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/proposals/{id}/replay-checks (the `CheckProposal` operationId).
+	CheckProposalWithResponse(ctx context.Context, id ProposalIDParam, body CheckProposalJSONRequestBody, reqEditors ...RequestEditorFn) (*CheckProposalResponse, error)
 
 	// ReviewProposalWithBodyWithResponse Approve, reject, or request changes.
 	//
@@ -4751,6 +5727,13 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /api/v1/proposals/{id}/withdraw (the `WithdrawProposal` operationId).
 	WithdrawProposalWithResponse(ctx context.Context, id ProposalIDParam, params *WithdrawProposalParams, body WithdrawProposalJSONRequestBody, reqEditors ...RequestEditorFn) (*WithdrawProposalResponse, error)
+
+	// ListRejectionsWithResponse Patterns that are not proposed again, and what would lift that.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/rejections (the `ListRejections` operationId).
+	ListRejectionsWithResponse(ctx context.Context, params *ListRejectionsParams, reqEditors ...RequestEditorFn) (*ListRejectionsResponse, error)
 
 	// GetSavingsReportWithResponse What the runs of each flow avoided.
 	//
@@ -5487,6 +6470,61 @@ func (r GetFlowProfileResponse) ContentType() string {
 	return ""
 }
 
+// RollbackFlowResponse200Headers the declared response headers of an HTTP 200 response for RollbackFlow
+type RollbackFlowResponse200Headers struct {
+	ETag string
+}
+
+type RollbackFlowResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *FlowVersionAnswer
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *ProblemAnswer
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *RollbackFlowResponse200Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r RollbackFlowResponse) GetJSON200() *FlowVersionAnswer {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r RollbackFlowResponse) GetApplicationProblemJSONDefault() *ProblemAnswer {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r RollbackFlowResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r RollbackFlowResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r RollbackFlowResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r RollbackFlowResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type RunFlowResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -5776,6 +6814,54 @@ func (r SetFlowStatusResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r SetFlowStatusResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetFlowTestsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *FlowTests
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *ProblemAnswer
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetFlowTestsResponse) GetJSON200() *FlowTests {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r GetFlowTestsResponse) GetApplicationProblemJSONDefault() *ProblemAnswer {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r GetFlowTestsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetFlowTestsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetFlowTestsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetFlowTestsResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -6154,6 +7240,54 @@ func (r SubmitProposalResponse) ContentType() string {
 	return ""
 }
 
+type BulkRejectProposalsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *BulkRejectReport
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *ProblemAnswer
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r BulkRejectProposalsResponse) GetJSON200() *BulkRejectReport {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r BulkRejectProposalsResponse) GetApplicationProblemJSONDefault() *ProblemAnswer {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r BulkRejectProposalsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r BulkRejectProposalsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r BulkRejectProposalsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r BulkRejectProposalsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 // GetProposalResponse200Headers the declared response headers of an HTTP 200 response for GetProposal
 type GetProposalResponse200Headers struct {
 	ETag string
@@ -6209,6 +7343,205 @@ func (r GetProposalResponse) ContentType() string {
 	return ""
 }
 
+// UpdateProposalResponse200Headers the declared response headers of an HTTP 200 response for UpdateProposal
+type UpdateProposalResponse200Headers struct {
+	ETag string
+}
+
+type UpdateProposalResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ProposalAnswer
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *ProblemAnswer
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *UpdateProposalResponse200Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r UpdateProposalResponse) GetJSON200() *ProposalAnswer {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r UpdateProposalResponse) GetApplicationProblemJSONDefault() *ProblemAnswer {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r UpdateProposalResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r UpdateProposalResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r UpdateProposalResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r UpdateProposalResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListProposalCommentsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *CommentPage
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *ProblemAnswer
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListProposalCommentsResponse) GetJSON200() *CommentPage {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ListProposalCommentsResponse) GetApplicationProblemJSONDefault() *ProblemAnswer {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ListProposalCommentsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListProposalCommentsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListProposalCommentsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListProposalCommentsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type CommentProposalResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *Comment
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *ProblemAnswer
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r CommentProposalResponse) GetJSON201() *Comment {
+	return r.JSON201
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r CommentProposalResponse) GetApplicationProblemJSONDefault() *ProblemAnswer {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r CommentProposalResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CommentProposalResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CommentProposalResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CommentProposalResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type DiffProposalResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *FlowDiff
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *ProblemAnswer
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r DiffProposalResponse) GetJSON200() *FlowDiff {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r DiffProposalResponse) GetApplicationProblemJSONDefault() *ProblemAnswer {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r DiffProposalResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DiffProposalResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DiffProposalResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DiffProposalResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 // PromoteProposalResponse200Headers the declared response headers of an HTTP 200 response for PromoteProposal
 type PromoteProposalResponse200Headers struct {
 	ETag string
@@ -6258,6 +7591,102 @@ func (r PromoteProposalResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r PromoteProposalResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetReplayCheckResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ReplayCheck
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *ProblemAnswer
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetReplayCheckResponse) GetJSON200() *ReplayCheck {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r GetReplayCheckResponse) GetApplicationProblemJSONDefault() *ProblemAnswer {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r GetReplayCheckResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetReplayCheckResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetReplayCheckResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetReplayCheckResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type CheckProposalResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ReplayCheck
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *ProblemAnswer
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r CheckProposalResponse) GetJSON200() *ReplayCheck {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r CheckProposalResponse) GetApplicationProblemJSONDefault() *ProblemAnswer {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r CheckProposalResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CheckProposalResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CheckProposalResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CheckProposalResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -6368,6 +7797,54 @@ func (r WithdrawProposalResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r WithdrawProposalResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListRejectionsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *RejectionPage
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *ProblemAnswer
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListRejectionsResponse) GetJSON200() *RejectionPage {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ListRejectionsResponse) GetApplicationProblemJSONDefault() *ProblemAnswer {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ListRejectionsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListRejectionsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListRejectionsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListRejectionsResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -7858,6 +9335,38 @@ func (c *ClientWithResponses) GetFlowProfileWithResponse(ctx context.Context, na
 	return ParseGetFlowProfileResponse(rsp)
 }
 
+// RollbackFlowWithBodyWithResponse Make another version of a flow the active one.
+//
+// The version that was active goes to `needs_review` with the reason; runs in flight finish on it. `If-Match` is
+// the ETag of the active version.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/flows/{name}/rollback (the `RollbackFlow` operationId).
+func (c *ClientWithResponses) RollbackFlowWithBodyWithResponse(ctx context.Context, name FlowNameParam, params *RollbackFlowParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RollbackFlowResponse, error) {
+	rsp, err := c.RollbackFlowWithBody(ctx, name, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRollbackFlowResponse(rsp)
+}
+
+// RollbackFlowWithResponse Make another version of a flow the active one.
+//
+// The version that was active goes to `needs_review` with the reason; runs in flight finish on it. `If-Match` is
+// the ETag of the active version.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/flows/{name}/rollback (the `RollbackFlow` operationId).
+func (c *ClientWithResponses) RollbackFlowWithResponse(ctx context.Context, name FlowNameParam, params *RollbackFlowParams, body RollbackFlowJSONRequestBody, reqEditors ...RequestEditorFn) (*RollbackFlowResponse, error) {
+	rsp, err := c.RollbackFlow(ctx, name, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRollbackFlowResponse(rsp)
+}
+
 // RunFlowWithBodyWithResponse Run an active flow and answer its record.
 //
 // A failed or handed-back run is data in the answer, not an error. With an `Idempotency-Key` the first
@@ -7974,6 +9483,21 @@ func (c *ClientWithResponses) SetFlowStatusWithResponse(ctx context.Context, nam
 		return nil, err
 	}
 	return ParseSetFlowStatusResponse(rsp)
+}
+
+// GetFlowTestsWithResponse The golden tests of a flow version, with the flow and its tools.
+//
+// Recorded sessions that the flow reproduced when it was promoted.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/flows/{name}/versions/{version}/tests (the `GetFlowTests` operationId).
+func (c *ClientWithResponses) GetFlowTestsWithResponse(ctx context.Context, name FlowNameParam, version FlowVersionParam, reqEditors ...RequestEditorFn) (*GetFlowTestsResponse, error) {
+	rsp, err := c.GetFlowTests(ctx, name, version, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetFlowTestsResponse(rsp)
 }
 
 // StartMiningRunWithBodyWithResponse Mine the recorded sessions and put what was found in the queue.
@@ -8116,6 +9640,36 @@ func (c *ClientWithResponses) SubmitProposalWithResponse(ctx context.Context, bo
 	return ParseSubmitProposalResponse(rsp)
 }
 
+// BulkRejectProposalsWithBodyWithResponse Reject many proposals with one reason.
+//
+// Each item is decided for itself; one that cannot be rejected stops no other.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/proposals/bulk-reject (the `BulkRejectProposals` operationId).
+func (c *ClientWithResponses) BulkRejectProposalsWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*BulkRejectProposalsResponse, error) {
+	rsp, err := c.BulkRejectProposalsWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseBulkRejectProposalsResponse(rsp)
+}
+
+// BulkRejectProposalsWithResponse Reject many proposals with one reason.
+//
+// Each item is decided for itself; one that cannot be rejected stops no other.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/proposals/bulk-reject (the `BulkRejectProposals` operationId).
+func (c *ClientWithResponses) BulkRejectProposalsWithResponse(ctx context.Context, body BulkRejectProposalsJSONRequestBody, reqEditors ...RequestEditorFn) (*BulkRejectProposalsResponse, error) {
+	rsp, err := c.BulkRejectProposals(ctx, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseBulkRejectProposalsResponse(rsp)
+}
+
 // GetProposalWithResponse One proposal with its flow, evidence and reviews.
 //
 // Returns a wrapper object for the known response body format(s).
@@ -8127,6 +9681,92 @@ func (c *ClientWithResponses) GetProposalWithResponse(ctx context.Context, id Pr
 		return nil, err
 	}
 	return ParseGetProposalResponse(rsp)
+}
+
+// UpdateProposalWithBodyWithResponse Edit the draft, name its owner, assign or label it.
+//
+// A draft with another digest dismisses every approval, makes the caller an editor, who may not approve, and is
+// compiled and laid over recorded sessions at once. Assignee and labels are no content; who has the scope `propose`
+// sets them.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /api/v1/proposals/{id} (the `UpdateProposal` operationId).
+func (c *ClientWithResponses) UpdateProposalWithBodyWithResponse(ctx context.Context, id ProposalIDParam, params *UpdateProposalParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateProposalResponse, error) {
+	rsp, err := c.UpdateProposalWithBody(ctx, id, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseUpdateProposalResponse(rsp)
+}
+
+// UpdateProposalWithResponse Edit the draft, name its owner, assign or label it.
+//
+// A draft with another digest dismisses every approval, makes the caller an editor, who may not approve, and is
+// compiled and laid over recorded sessions at once. Assignee and labels are no content; who has the scope `propose`
+// sets them.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /api/v1/proposals/{id} (the `UpdateProposal` operationId).
+func (c *ClientWithResponses) UpdateProposalWithResponse(ctx context.Context, id ProposalIDParam, params *UpdateProposalParams, body UpdateProposalJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateProposalResponse, error) {
+	rsp, err := c.UpdateProposal(ctx, id, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseUpdateProposalResponse(rsp)
+}
+
+// ListProposalCommentsWithResponse Remarks on a proposal, oldest first.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/proposals/{id}/comments (the `ListProposalComments` operationId).
+func (c *ClientWithResponses) ListProposalCommentsWithResponse(ctx context.Context, id ProposalIDParam, reqEditors ...RequestEditorFn) (*ListProposalCommentsResponse, error) {
+	rsp, err := c.ListProposalComments(ctx, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListProposalCommentsResponse(rsp)
+}
+
+// CommentProposalWithBodyWithResponse Remark on a proposal, or on one place of its flow.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/proposals/{id}/comments (the `CommentProposal` operationId).
+func (c *ClientWithResponses) CommentProposalWithBodyWithResponse(ctx context.Context, id ProposalIDParam, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CommentProposalResponse, error) {
+	rsp, err := c.CommentProposalWithBody(ctx, id, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCommentProposalResponse(rsp)
+}
+
+// CommentProposalWithResponse Remark on a proposal, or on one place of its flow.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/proposals/{id}/comments (the `CommentProposal` operationId).
+func (c *ClientWithResponses) CommentProposalWithResponse(ctx context.Context, id ProposalIDParam, body CommentProposalJSONRequestBody, reqEditors ...RequestEditorFn) (*CommentProposalResponse, error) {
+	rsp, err := c.CommentProposal(ctx, id, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCommentProposalResponse(rsp)
+}
+
+// DiffProposalWithResponse What differs between the draft and a flow version.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/proposals/{id}/diff (the `DiffProposal` operationId).
+func (c *ClientWithResponses) DiffProposalWithResponse(ctx context.Context, id ProposalIDParam, params *DiffProposalParams, reqEditors ...RequestEditorFn) (*DiffProposalResponse, error) {
+	rsp, err := c.DiffProposal(ctx, id, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDiffProposalResponse(rsp)
 }
 
 // PromoteProposalWithBodyWithResponse Make an approved proposal an active flow version.
@@ -8153,6 +9793,45 @@ func (c *ClientWithResponses) PromoteProposalWithResponse(ctx context.Context, i
 		return nil, err
 	}
 	return ParsePromoteProposalResponse(rsp)
+}
+
+// GetReplayCheckWithResponse The newest check of the draft as it is now.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/proposals/{id}/replay-checks (the `GetReplayCheck` operationId).
+func (c *ClientWithResponses) GetReplayCheckWithResponse(ctx context.Context, id ProposalIDParam, reqEditors ...RequestEditorFn) (*GetReplayCheckResponse, error) {
+	rsp, err := c.GetReplayCheck(ctx, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetReplayCheckResponse(rsp)
+}
+
+// CheckProposalWithBodyWithResponse Compile the draft and lay it over recorded sessions.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/proposals/{id}/replay-checks (the `CheckProposal` operationId).
+func (c *ClientWithResponses) CheckProposalWithBodyWithResponse(ctx context.Context, id ProposalIDParam, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CheckProposalResponse, error) {
+	rsp, err := c.CheckProposalWithBody(ctx, id, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCheckProposalResponse(rsp)
+}
+
+// CheckProposalWithResponse Compile the draft and lay it over recorded sessions.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/proposals/{id}/replay-checks (the `CheckProposal` operationId).
+func (c *ClientWithResponses) CheckProposalWithResponse(ctx context.Context, id ProposalIDParam, body CheckProposalJSONRequestBody, reqEditors ...RequestEditorFn) (*CheckProposalResponse, error) {
+	rsp, err := c.CheckProposal(ctx, id, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCheckProposalResponse(rsp)
 }
 
 // ReviewProposalWithBodyWithResponse Approve, reject, or request changes.
@@ -8209,6 +9888,19 @@ func (c *ClientWithResponses) WithdrawProposalWithResponse(ctx context.Context, 
 		return nil, err
 	}
 	return ParseWithdrawProposalResponse(rsp)
+}
+
+// ListRejectionsWithResponse Patterns that are not proposed again, and what would lift that.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/rejections (the `ListRejections` operationId).
+func (c *ClientWithResponses) ListRejectionsWithResponse(ctx context.Context, params *ListRejectionsParams, reqEditors ...RequestEditorFn) (*ListRejectionsResponse, error) {
+	rsp, err := c.ListRejections(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListRejectionsResponse(rsp)
 }
 
 // GetSavingsReportWithResponse What the runs of each flow avoided.
@@ -9047,6 +10739,52 @@ func ParseGetFlowProfileResponse(rsp *http.Response) (*GetFlowProfileResponse, e
 	return response, nil
 }
 
+// ParseRollbackFlowResponse parses an HTTP response from a RollbackFlowWithResponse call
+func ParseRollbackFlowResponse(rsp *http.Response) (*RollbackFlowResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &RollbackFlowResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest FlowVersionAnswer
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest ProblemAnswer
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers RollbackFlowResponse200Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = value
+		}
+		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
 // ParseRunFlowResponse parses an HTTP response from a RunFlowWithResponse call
 func ParseRunFlowResponse(rsp *http.Response) (*RunFlowResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -9262,6 +11000,39 @@ func ParseSetFlowStatusResponse(rsp *http.Response) (*SetFlowStatusResponse, err
 			headers.ETag = value
 		}
 		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseGetFlowTestsResponse parses an HTTP response from a GetFlowTestsWithResponse call
+func ParseGetFlowTestsResponse(rsp *http.Response) (*GetFlowTestsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetFlowTestsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest FlowTests
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest ProblemAnswer
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
 	}
 
 	return response, nil
@@ -9564,6 +11335,39 @@ func ParseSubmitProposalResponse(rsp *http.Response) (*SubmitProposalResponse, e
 	return response, nil
 }
 
+// ParseBulkRejectProposalsResponse parses an HTTP response from a BulkRejectProposalsWithResponse call
+func ParseBulkRejectProposalsResponse(rsp *http.Response) (*BulkRejectProposalsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &BulkRejectProposalsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest BulkRejectReport
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest ProblemAnswer
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseGetProposalResponse parses an HTTP response from a GetProposalWithResponse call
 func ParseGetProposalResponse(rsp *http.Response) (*GetProposalResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -9610,6 +11414,151 @@ func ParseGetProposalResponse(rsp *http.Response) (*GetProposalResponse, error) 
 	return response, nil
 }
 
+// ParseUpdateProposalResponse parses an HTTP response from a UpdateProposalWithResponse call
+func ParseUpdateProposalResponse(rsp *http.Response) (*UpdateProposalResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &UpdateProposalResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ProposalAnswer
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest ProblemAnswer
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers UpdateProposalResponse200Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = value
+		}
+		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseListProposalCommentsResponse parses an HTTP response from a ListProposalCommentsWithResponse call
+func ParseListProposalCommentsResponse(rsp *http.Response) (*ListProposalCommentsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListProposalCommentsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest CommentPage
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest ProblemAnswer
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCommentProposalResponse parses an HTTP response from a CommentProposalWithResponse call
+func ParseCommentProposalResponse(rsp *http.Response) (*CommentProposalResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CommentProposalResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest Comment
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest ProblemAnswer
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseDiffProposalResponse parses an HTTP response from a DiffProposalWithResponse call
+func ParseDiffProposalResponse(rsp *http.Response) (*DiffProposalResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DiffProposalResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest FlowDiff
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest ProblemAnswer
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParsePromoteProposalResponse parses an HTTP response from a PromoteProposalWithResponse call
 func ParsePromoteProposalResponse(rsp *http.Response) (*PromoteProposalResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -9651,6 +11600,72 @@ func ParsePromoteProposalResponse(rsp *http.Response) (*PromoteProposalResponse,
 			headers.ETag = value
 		}
 		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseGetReplayCheckResponse parses an HTTP response from a GetReplayCheckWithResponse call
+func ParseGetReplayCheckResponse(rsp *http.Response) (*GetReplayCheckResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetReplayCheckResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ReplayCheck
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest ProblemAnswer
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCheckProposalResponse parses an HTTP response from a CheckProposalWithResponse call
+func ParseCheckProposalResponse(rsp *http.Response) (*CheckProposalResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CheckProposalResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ReplayCheck
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest ProblemAnswer
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
 	}
 
 	return response, nil
@@ -9743,6 +11758,39 @@ func ParseWithdrawProposalResponse(rsp *http.Response) (*WithdrawProposalRespons
 			headers.ETag = value
 		}
 		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseListRejectionsResponse parses an HTTP response from a ListRejectionsWithResponse call
+func ParseListRejectionsResponse(rsp *http.Response) (*ListRejectionsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListRejectionsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest RejectionPage
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest ProblemAnswer
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
 	}
 
 	return response, nil

@@ -46,6 +46,9 @@ type ServerInterface interface {
 	// GetFlowProfile How long the recorded runs of a flow and their steps took.
 	// (GET /api/v1/flows/{name}/profile)
 	GetFlowProfile(ctx echo.Context, name FlowNameParam, params GetFlowProfileParams) error
+	// RollbackFlow Make another version of a flow the active one.
+	// (POST /api/v1/flows/{name}/rollback)
+	RollbackFlow(ctx echo.Context, name FlowNameParam, params RollbackFlowParams) error
 	// RunFlow Run an active flow and answer its record.
 	// (POST /api/v1/flows/{name}/runs)
 	RunFlow(ctx echo.Context, name FlowNameParam, params RunFlowParams) error
@@ -64,6 +67,9 @@ type ServerInterface interface {
 	// SetFlowStatus Change whether a flow version may run.
 	// (PUT /api/v1/flows/{name}/versions/{version}/status)
 	SetFlowStatus(ctx echo.Context, name FlowNameParam, version FlowVersionParam, params SetFlowStatusParams) error
+	// GetFlowTests The golden tests of a flow version, with the flow and its tools.
+	// (GET /api/v1/flows/{name}/versions/{version}/tests)
+	GetFlowTests(ctx echo.Context, name FlowNameParam, version FlowVersionParam) error
 	// StartMiningRun Mine the recorded sessions and put what was found in the queue.
 	// (POST /api/v1/mining-runs)
 	StartMiningRun(ctx echo.Context, params StartMiningRunParams) error
@@ -85,18 +91,42 @@ type ServerInterface interface {
 	// SubmitProposal Put a flow that somebody wrote into the queue.
 	// (POST /api/v1/proposals)
 	SubmitProposal(ctx echo.Context) error
+	// BulkRejectProposals Reject many proposals with one reason.
+	// (POST /api/v1/proposals/bulk-reject)
+	BulkRejectProposals(ctx echo.Context) error
 	// GetProposal One proposal with its flow, evidence and reviews.
 	// (GET /api/v1/proposals/{id})
 	GetProposal(ctx echo.Context, id ProposalIDParam) error
+	// UpdateProposal Edit the draft, name its owner, assign or label it.
+	// (PATCH /api/v1/proposals/{id})
+	UpdateProposal(ctx echo.Context, id ProposalIDParam, params UpdateProposalParams) error
+	// ListProposalComments Remarks on a proposal, oldest first.
+	// (GET /api/v1/proposals/{id}/comments)
+	ListProposalComments(ctx echo.Context, id ProposalIDParam) error
+	// CommentProposal Remark on a proposal, or on one place of its flow.
+	// (POST /api/v1/proposals/{id}/comments)
+	CommentProposal(ctx echo.Context, id ProposalIDParam) error
+	// DiffProposal What differs between the draft and a flow version.
+	// (GET /api/v1/proposals/{id}/diff)
+	DiffProposal(ctx echo.Context, id ProposalIDParam, params DiffProposalParams) error
 	// PromoteProposal Make an approved proposal an active flow version.
 	// (POST /api/v1/proposals/{id}/promote)
 	PromoteProposal(ctx echo.Context, id ProposalIDParam, params PromoteProposalParams) error
+	// GetReplayCheck The newest check of the draft as it is now.
+	// (GET /api/v1/proposals/{id}/replay-checks)
+	GetReplayCheck(ctx echo.Context, id ProposalIDParam) error
+	// CheckProposal Compile the draft and lay it over recorded sessions.
+	// (POST /api/v1/proposals/{id}/replay-checks)
+	CheckProposal(ctx echo.Context, id ProposalIDParam) error
 	// ReviewProposal Approve, reject, or request changes.
 	// (POST /api/v1/proposals/{id}/reviews)
 	ReviewProposal(ctx echo.Context, id ProposalIDParam, params ReviewProposalParams) error
 	// WithdrawProposal Take a proposal out of the queue.
 	// (POST /api/v1/proposals/{id}/withdraw)
 	WithdrawProposal(ctx echo.Context, id ProposalIDParam, params WithdrawProposalParams) error
+	// ListRejections Patterns that are not proposed again, and what would lift that.
+	// (GET /api/v1/rejections)
+	ListRejections(ctx echo.Context, params ListRejectionsParams) error
 	// GetSavingsReport What the runs of each flow avoided.
 	// (GET /api/v1/reports/savings)
 	GetSavingsReport(ctx echo.Context, params GetSavingsReportParams) error
@@ -326,6 +356,42 @@ func (w *ServerInterfaceWrapper) GetFlowProfile(ctx echo.Context) error {
 	return err
 }
 
+// RollbackFlow converts echo context to params.
+func (w *ServerInterfaceWrapper) RollbackFlow(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "name" -------------
+	var name FlowNameParam
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", ctx.Param("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter name: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params RollbackFlowParams
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "If-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
+		var IfMatch IfMatch
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for If-Match, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-Match", valueList[0], &IfMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter If-Match: %s", err))
+		}
+
+		params.IfMatch = IfMatch
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.RollbackFlow(ctx, name, params)
+	return err
+}
+
 // RunFlow converts echo context to params.
 func (w *ServerInterfaceWrapper) RunFlow(ctx echo.Context) error {
 	var err error
@@ -540,6 +606,30 @@ func (w *ServerInterfaceWrapper) SetFlowStatus(ctx echo.Context) error {
 	return err
 }
 
+// GetFlowTests converts echo context to params.
+func (w *ServerInterfaceWrapper) GetFlowTests(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "name" -------------
+	var name FlowNameParam
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", ctx.Param("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter name: %s", err))
+	}
+
+	// ------------- Path parameter "version" -------------
+	var version FlowVersionParam
+
+	err = runtime.BindStyledParameterWithOptions("simple", "version", ctx.Param("version"), &version, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter version: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetFlowTests(ctx, name, version)
+	return err
+}
+
 // StartMiningRun converts echo context to params.
 func (w *ServerInterfaceWrapper) StartMiningRun(ctx echo.Context) error {
 	var err error
@@ -671,6 +761,13 @@ func (w *ServerInterfaceWrapper) ListProposals(ctx echo.Context) error {
 		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter source: %s", err))
 	}
 
+	// ------------- Optional query parameter "assignee" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "assignee", ctx.QueryParams(), &params.Assignee, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter assignee: %s", err))
+	}
+
 	// ------------- Optional query parameter "sort" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "sort", ctx.QueryParams(), &params.Sort, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
@@ -692,6 +789,15 @@ func (w *ServerInterfaceWrapper) SubmitProposal(ctx echo.Context) error {
 	return err
 }
 
+// BulkRejectProposals converts echo context to params.
+func (w *ServerInterfaceWrapper) BulkRejectProposals(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.BulkRejectProposals(ctx)
+	return err
+}
+
 // GetProposal converts echo context to params.
 func (w *ServerInterfaceWrapper) GetProposal(ctx echo.Context) error {
 	var err error
@@ -705,6 +811,99 @@ func (w *ServerInterfaceWrapper) GetProposal(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.GetProposal(ctx, id)
+	return err
+}
+
+// UpdateProposal converts echo context to params.
+func (w *ServerInterfaceWrapper) UpdateProposal(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id ProposalIDParam
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params UpdateProposalParams
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "If-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
+		var IfMatch IfMatch
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for If-Match, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-Match", valueList[0], &IfMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter If-Match: %s", err))
+		}
+
+		params.IfMatch = IfMatch
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.UpdateProposal(ctx, id, params)
+	return err
+}
+
+// ListProposalComments converts echo context to params.
+func (w *ServerInterfaceWrapper) ListProposalComments(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id ProposalIDParam
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListProposalComments(ctx, id)
+	return err
+}
+
+// CommentProposal converts echo context to params.
+func (w *ServerInterfaceWrapper) CommentProposal(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id ProposalIDParam
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.CommentProposal(ctx, id)
+	return err
+}
+
+// DiffProposal converts echo context to params.
+func (w *ServerInterfaceWrapper) DiffProposal(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id ProposalIDParam
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params DiffProposalParams
+	// ------------- Optional query parameter "against" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "against", ctx.QueryParams(), &params.Against, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter against: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.DiffProposal(ctx, id, params)
 	return err
 }
 
@@ -741,6 +940,38 @@ func (w *ServerInterfaceWrapper) PromoteProposal(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.PromoteProposal(ctx, id, params)
+	return err
+}
+
+// GetReplayCheck converts echo context to params.
+func (w *ServerInterfaceWrapper) GetReplayCheck(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id ProposalIDParam
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetReplayCheck(ctx, id)
+	return err
+}
+
+// CheckProposal converts echo context to params.
+func (w *ServerInterfaceWrapper) CheckProposal(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id ProposalIDParam
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.CheckProposal(ctx, id)
 	return err
 }
 
@@ -813,6 +1044,24 @@ func (w *ServerInterfaceWrapper) WithdrawProposal(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.WithdrawProposal(ctx, id, params)
+	return err
+}
+
+// ListRejections converts echo context to params.
+func (w *ServerInterfaceWrapper) ListRejections(ctx echo.Context) error {
+	var err error
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListRejectionsParams
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter limit: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListRejections(ctx, params)
 	return err
 }
 
@@ -1278,7 +1527,15 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.GET(options.BaseURL+"/api/v1/patterns", wrapper.ListPatterns, options.OperationMiddlewares["listPatterns"]...)
 	router.GET(options.BaseURL+"/api/v1/proposals", wrapper.ListProposals, options.OperationMiddlewares["listProposals"]...)
 	router.POST(options.BaseURL+"/api/v1/proposals", wrapper.SubmitProposal, options.OperationMiddlewares["submitProposal"]...)
+	router.POST(options.BaseURL+"/api/v1/proposals/bulk-reject", wrapper.BulkRejectProposals, options.OperationMiddlewares["bulkRejectProposals"]...)
+	router.GET(options.BaseURL+"/api/v1/rejections", wrapper.ListRejections, options.OperationMiddlewares["listRejections"]...)
 	router.GET(options.BaseURL+"/api/v1/proposals/:id", wrapper.GetProposal, options.OperationMiddlewares["getProposal"]...)
+	router.PATCH(options.BaseURL+"/api/v1/proposals/:id", wrapper.UpdateProposal, options.OperationMiddlewares["updateProposal"]...)
+	router.GET(options.BaseURL+"/api/v1/proposals/:id/comments", wrapper.ListProposalComments, options.OperationMiddlewares["listProposalComments"]...)
+	router.POST(options.BaseURL+"/api/v1/proposals/:id/comments", wrapper.CommentProposal, options.OperationMiddlewares["commentProposal"]...)
+	router.GET(options.BaseURL+"/api/v1/proposals/:id/diff", wrapper.DiffProposal, options.OperationMiddlewares["diffProposal"]...)
+	router.GET(options.BaseURL+"/api/v1/proposals/:id/replay-checks", wrapper.GetReplayCheck, options.OperationMiddlewares["getReplayCheck"]...)
+	router.POST(options.BaseURL+"/api/v1/proposals/:id/replay-checks", wrapper.CheckProposal, options.OperationMiddlewares["checkProposal"]...)
 	router.POST(options.BaseURL+"/api/v1/proposals/:id/reviews", wrapper.ReviewProposal, options.OperationMiddlewares["reviewProposal"]...)
 	router.POST(options.BaseURL+"/api/v1/proposals/:id/withdraw", wrapper.WithdrawProposal, options.OperationMiddlewares["withdrawProposal"]...)
 	router.POST(options.BaseURL+"/api/v1/proposals/:id/promote", wrapper.PromoteProposal, options.OperationMiddlewares["promoteProposal"]...)
@@ -1286,6 +1543,8 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.POST(options.BaseURL+"/api/v1/flows/compile", wrapper.CompileFlow, options.OperationMiddlewares["compileFlow"]...)
 	router.GET(options.BaseURL+"/api/v1/flows/:name", wrapper.GetFlow, options.OperationMiddlewares["getFlow"]...)
 	router.GET(options.BaseURL+"/api/v1/flows/:name/versions/:version", wrapper.GetFlowVersion, options.OperationMiddlewares["getFlowVersion"]...)
+	router.POST(options.BaseURL+"/api/v1/flows/:name/rollback", wrapper.RollbackFlow, options.OperationMiddlewares["rollbackFlow"]...)
+	router.GET(options.BaseURL+"/api/v1/flows/:name/versions/:version/tests", wrapper.GetFlowTests, options.OperationMiddlewares["getFlowTests"]...)
 	router.GET(options.BaseURL+"/api/v1/flows/:name/versions/:version/diagram", wrapper.GetFlowDiagram, options.OperationMiddlewares["getFlowDiagram"]...)
 	router.GET(options.BaseURL+"/api/v1/flows/:name/versions/:version/explanation", wrapper.ExplainFlow, options.OperationMiddlewares["explainFlow"]...)
 	router.GET(options.BaseURL+"/api/v1/flows/:name/versions/:version/export", wrapper.ExportFlow, options.OperationMiddlewares["exportFlow"]...)
@@ -1723,6 +1982,48 @@ func (response GetFlowProfiledefaultApplicationProblemPlusJSONResponse) VisitGet
 	return err
 }
 
+type RollbackFlowRequestObject struct {
+	Name   FlowNameParam `json:"name"`
+	Params RollbackFlowParams
+	Body   *RollbackFlowJSONRequestBody
+}
+
+type RollbackFlowResponseObject interface {
+	VisitRollbackFlowResponse(w http.ResponseWriter) error
+}
+
+type RollbackFlow200JSONResponse struct{ FlowVersionAnswerJSONResponse }
+
+func (response RollbackFlow200JSONResponse) VisitRollbackFlowResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RollbackFlowdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response RollbackFlowdefaultApplicationProblemPlusJSONResponse) VisitRollbackFlowResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type RunFlowRequestObject struct {
 	Name   FlowNameParam `json:"name"`
 	Params RunFlowParams
@@ -2067,6 +2368,46 @@ func (response SetFlowStatusdefaultApplicationProblemPlusJSONResponse) VisitSetF
 	return err
 }
 
+type GetFlowTestsRequestObject struct {
+	Name    FlowNameParam    `json:"name"`
+	Version FlowVersionParam `json:"version"`
+}
+
+type GetFlowTestsResponseObject interface {
+	VisitGetFlowTestsResponse(w http.ResponseWriter) error
+}
+
+type GetFlowTests200JSONResponse FlowTests
+
+func (response GetFlowTests200JSONResponse) VisitGetFlowTestsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetFlowTestsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetFlowTestsdefaultApplicationProblemPlusJSONResponse) VisitGetFlowTestsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type StartMiningRunRequestObject struct {
 	Params StartMiningRunParams
 	Body   *StartMiningRunJSONRequestBody
@@ -2375,6 +2716,45 @@ func (response SubmitProposaldefaultApplicationProblemPlusJSONResponse) VisitSub
 	return err
 }
 
+type BulkRejectProposalsRequestObject struct {
+	Body *BulkRejectProposalsJSONRequestBody
+}
+
+type BulkRejectProposalsResponseObject interface {
+	VisitBulkRejectProposalsResponse(w http.ResponseWriter) error
+}
+
+type BulkRejectProposals200JSONResponse BulkRejectReport
+
+func (response BulkRejectProposals200JSONResponse) VisitBulkRejectProposalsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type BulkRejectProposalsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response BulkRejectProposalsdefaultApplicationProblemPlusJSONResponse) VisitBulkRejectProposalsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type GetProposalRequestObject struct {
 	ID ProposalIDParam `json:"id"`
 }
@@ -2404,6 +2784,167 @@ type GetProposaldefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response GetProposaldefaultApplicationProblemPlusJSONResponse) VisitGetProposalResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateProposalRequestObject struct {
+	ID     ProposalIDParam `json:"id"`
+	Params UpdateProposalParams
+	Body   *UpdateProposalJSONRequestBody
+}
+
+type UpdateProposalResponseObject interface {
+	VisitUpdateProposalResponse(w http.ResponseWriter) error
+}
+
+type UpdateProposal200JSONResponse struct{ ProposalAnswerJSONResponse }
+
+func (response UpdateProposal200JSONResponse) VisitUpdateProposalResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateProposaldefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response UpdateProposaldefaultApplicationProblemPlusJSONResponse) VisitUpdateProposalResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListProposalCommentsRequestObject struct {
+	ID ProposalIDParam `json:"id"`
+}
+
+type ListProposalCommentsResponseObject interface {
+	VisitListProposalCommentsResponse(w http.ResponseWriter) error
+}
+
+type ListProposalComments200JSONResponse CommentPage
+
+func (response ListProposalComments200JSONResponse) VisitListProposalCommentsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListProposalCommentsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListProposalCommentsdefaultApplicationProblemPlusJSONResponse) VisitListProposalCommentsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CommentProposalRequestObject struct {
+	ID   ProposalIDParam `json:"id"`
+	Body *CommentProposalJSONRequestBody
+}
+
+type CommentProposalResponseObject interface {
+	VisitCommentProposalResponse(w http.ResponseWriter) error
+}
+
+type CommentProposal201JSONResponse Comment
+
+func (response CommentProposal201JSONResponse) VisitCommentProposalResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CommentProposaldefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response CommentProposaldefaultApplicationProblemPlusJSONResponse) VisitCommentProposalResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DiffProposalRequestObject struct {
+	ID     ProposalIDParam `json:"id"`
+	Params DiffProposalParams
+}
+
+type DiffProposalResponseObject interface {
+	VisitDiffProposalResponse(w http.ResponseWriter) error
+}
+
+type DiffProposal200JSONResponse FlowDiff
+
+func (response DiffProposal200JSONResponse) VisitDiffProposalResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DiffProposaldefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response DiffProposaldefaultApplicationProblemPlusJSONResponse) VisitDiffProposalResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -2453,6 +2994,85 @@ type PromoteProposaldefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response PromoteProposaldefaultApplicationProblemPlusJSONResponse) VisitPromoteProposalResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetReplayCheckRequestObject struct {
+	ID ProposalIDParam `json:"id"`
+}
+
+type GetReplayCheckResponseObject interface {
+	VisitGetReplayCheckResponse(w http.ResponseWriter) error
+}
+
+type GetReplayCheck200JSONResponse ReplayCheck
+
+func (response GetReplayCheck200JSONResponse) VisitGetReplayCheckResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetReplayCheckdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetReplayCheckdefaultApplicationProblemPlusJSONResponse) VisitGetReplayCheckResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CheckProposalRequestObject struct {
+	ID   ProposalIDParam `json:"id"`
+	Body *CheckProposalJSONRequestBody
+}
+
+type CheckProposalResponseObject interface {
+	VisitCheckProposalResponse(w http.ResponseWriter) error
+}
+
+type CheckProposal200JSONResponse ReplayCheck
+
+func (response CheckProposal200JSONResponse) VisitCheckProposalResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CheckProposaldefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response CheckProposaldefaultApplicationProblemPlusJSONResponse) VisitCheckProposalResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -2537,6 +3157,45 @@ type WithdrawProposaldefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response WithdrawProposaldefaultApplicationProblemPlusJSONResponse) VisitWithdrawProposalResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListRejectionsRequestObject struct {
+	Params ListRejectionsParams
+}
+
+type ListRejectionsResponseObject interface {
+	VisitListRejectionsResponse(w http.ResponseWriter) error
+}
+
+type ListRejections200JSONResponse RejectionPage
+
+func (response ListRejections200JSONResponse) VisitListRejectionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListRejectionsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListRejectionsdefaultApplicationProblemPlusJSONResponse) VisitListRejectionsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -3465,6 +4124,9 @@ type StrictServerInterface interface {
 	// GetFlowProfile How long the recorded runs of a flow and their steps took.
 	// (GET /api/v1/flows/{name}/profile)
 	GetFlowProfile(ctx context.Context, request GetFlowProfileRequestObject) (GetFlowProfileResponseObject, error)
+	// RollbackFlow Make another version of a flow the active one.
+	// (POST /api/v1/flows/{name}/rollback)
+	RollbackFlow(ctx context.Context, request RollbackFlowRequestObject) (RollbackFlowResponseObject, error)
 	// RunFlow Run an active flow and answer its record.
 	// (POST /api/v1/flows/{name}/runs)
 	RunFlow(ctx context.Context, request RunFlowRequestObject) (RunFlowResponseObject, error)
@@ -3483,6 +4145,9 @@ type StrictServerInterface interface {
 	// SetFlowStatus Change whether a flow version may run.
 	// (PUT /api/v1/flows/{name}/versions/{version}/status)
 	SetFlowStatus(ctx context.Context, request SetFlowStatusRequestObject) (SetFlowStatusResponseObject, error)
+	// GetFlowTests The golden tests of a flow version, with the flow and its tools.
+	// (GET /api/v1/flows/{name}/versions/{version}/tests)
+	GetFlowTests(ctx context.Context, request GetFlowTestsRequestObject) (GetFlowTestsResponseObject, error)
 	// StartMiningRun Mine the recorded sessions and put what was found in the queue.
 	// (POST /api/v1/mining-runs)
 	StartMiningRun(ctx context.Context, request StartMiningRunRequestObject) (StartMiningRunResponseObject, error)
@@ -3504,18 +4169,42 @@ type StrictServerInterface interface {
 	// SubmitProposal Put a flow that somebody wrote into the queue.
 	// (POST /api/v1/proposals)
 	SubmitProposal(ctx context.Context, request SubmitProposalRequestObject) (SubmitProposalResponseObject, error)
+	// BulkRejectProposals Reject many proposals with one reason.
+	// (POST /api/v1/proposals/bulk-reject)
+	BulkRejectProposals(ctx context.Context, request BulkRejectProposalsRequestObject) (BulkRejectProposalsResponseObject, error)
 	// GetProposal One proposal with its flow, evidence and reviews.
 	// (GET /api/v1/proposals/{id})
 	GetProposal(ctx context.Context, request GetProposalRequestObject) (GetProposalResponseObject, error)
+	// UpdateProposal Edit the draft, name its owner, assign or label it.
+	// (PATCH /api/v1/proposals/{id})
+	UpdateProposal(ctx context.Context, request UpdateProposalRequestObject) (UpdateProposalResponseObject, error)
+	// ListProposalComments Remarks on a proposal, oldest first.
+	// (GET /api/v1/proposals/{id}/comments)
+	ListProposalComments(ctx context.Context, request ListProposalCommentsRequestObject) (ListProposalCommentsResponseObject, error)
+	// CommentProposal Remark on a proposal, or on one place of its flow.
+	// (POST /api/v1/proposals/{id}/comments)
+	CommentProposal(ctx context.Context, request CommentProposalRequestObject) (CommentProposalResponseObject, error)
+	// DiffProposal What differs between the draft and a flow version.
+	// (GET /api/v1/proposals/{id}/diff)
+	DiffProposal(ctx context.Context, request DiffProposalRequestObject) (DiffProposalResponseObject, error)
 	// PromoteProposal Make an approved proposal an active flow version.
 	// (POST /api/v1/proposals/{id}/promote)
 	PromoteProposal(ctx context.Context, request PromoteProposalRequestObject) (PromoteProposalResponseObject, error)
+	// GetReplayCheck The newest check of the draft as it is now.
+	// (GET /api/v1/proposals/{id}/replay-checks)
+	GetReplayCheck(ctx context.Context, request GetReplayCheckRequestObject) (GetReplayCheckResponseObject, error)
+	// CheckProposal Compile the draft and lay it over recorded sessions.
+	// (POST /api/v1/proposals/{id}/replay-checks)
+	CheckProposal(ctx context.Context, request CheckProposalRequestObject) (CheckProposalResponseObject, error)
 	// ReviewProposal Approve, reject, or request changes.
 	// (POST /api/v1/proposals/{id}/reviews)
 	ReviewProposal(ctx context.Context, request ReviewProposalRequestObject) (ReviewProposalResponseObject, error)
 	// WithdrawProposal Take a proposal out of the queue.
 	// (POST /api/v1/proposals/{id}/withdraw)
 	WithdrawProposal(ctx context.Context, request WithdrawProposalRequestObject) (WithdrawProposalResponseObject, error)
+	// ListRejections Patterns that are not proposed again, and what would lift that.
+	// (GET /api/v1/rejections)
+	ListRejections(ctx context.Context, request ListRejectionsRequestObject) (ListRejectionsResponseObject, error)
 	// GetSavingsReport What the runs of each flow avoided.
 	// (GET /api/v1/reports/savings)
 	GetSavingsReport(ctx context.Context, request GetSavingsReportRequestObject) (GetSavingsReportResponseObject, error)
@@ -3865,6 +4554,58 @@ func (sh *strictHandler) GetFlowProfile(ctx echo.Context, name FlowNameParam, pa
 	return nil
 }
 
+// RollbackFlow operation middleware
+func (sh *strictHandler) RollbackFlow(ctx echo.Context, name FlowNameParam, params RollbackFlowParams) error {
+	var request RollbackFlowRequestObject
+
+	request.Name = name
+	request.Params = params
+
+	var body RollbackFlowJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		if !errors.Is(err, io.EOF) {
+			return err
+		}
+	} else {
+		request.Body = &body
+	}
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.RollbackFlow(ctx.Request().Context(), request.(RollbackFlowRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "RollbackFlow")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(RollbackFlowResponseObject); ok {
+		return validResponse.VisitRollbackFlowResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
 // RunFlow operation middleware
 func (sh *strictHandler) RunFlow(ctx echo.Context, name FlowNameParam, params RunFlowParams) error {
 	var request RunFlowRequestObject
@@ -4064,6 +4805,32 @@ func (sh *strictHandler) SetFlowStatus(ctx echo.Context, name FlowNameParam, ver
 		return err
 	} else if validResponse, ok := response.(SetFlowStatusResponseObject); ok {
 		return validResponse.VisitSetFlowStatusResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetFlowTests operation middleware
+func (sh *strictHandler) GetFlowTests(ctx echo.Context, name FlowNameParam, version FlowVersionParam) error {
+	var request GetFlowTestsRequestObject
+
+	request.Name = name
+	request.Version = version
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetFlowTests(ctx.Request().Context(), request.(GetFlowTestsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetFlowTests")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetFlowTestsResponseObject); ok {
+		return validResponse.VisitGetFlowTestsResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}
@@ -4313,6 +5080,52 @@ func (sh *strictHandler) SubmitProposal(ctx echo.Context) error {
 	return nil
 }
 
+// BulkRejectProposals operation middleware
+func (sh *strictHandler) BulkRejectProposals(ctx echo.Context) error {
+	var request BulkRejectProposalsRequestObject
+
+	var body BulkRejectProposalsJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.BulkRejectProposals(ctx.Request().Context(), request.(BulkRejectProposalsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "BulkRejectProposals")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(BulkRejectProposalsResponseObject); ok {
+		return validResponse.VisitBulkRejectProposalsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
 // GetProposal operation middleware
 func (sh *strictHandler) GetProposal(ctx echo.Context, id ProposalIDParam) error {
 	var request GetProposalRequestObject
@@ -4332,6 +5145,154 @@ func (sh *strictHandler) GetProposal(ctx echo.Context, id ProposalIDParam) error
 		return err
 	} else if validResponse, ok := response.(GetProposalResponseObject); ok {
 		return validResponse.VisitGetProposalResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// UpdateProposal operation middleware
+func (sh *strictHandler) UpdateProposal(ctx echo.Context, id ProposalIDParam, params UpdateProposalParams) error {
+	var request UpdateProposalRequestObject
+
+	request.ID = id
+	request.Params = params
+
+	var body UpdateProposalJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.UpdateProposal(ctx.Request().Context(), request.(UpdateProposalRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "UpdateProposal")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(UpdateProposalResponseObject); ok {
+		return validResponse.VisitUpdateProposalResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ListProposalComments operation middleware
+func (sh *strictHandler) ListProposalComments(ctx echo.Context, id ProposalIDParam) error {
+	var request ListProposalCommentsRequestObject
+
+	request.ID = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListProposalComments(ctx.Request().Context(), request.(ListProposalCommentsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListProposalComments")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ListProposalCommentsResponseObject); ok {
+		return validResponse.VisitListProposalCommentsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// CommentProposal operation middleware
+func (sh *strictHandler) CommentProposal(ctx echo.Context, id ProposalIDParam) error {
+	var request CommentProposalRequestObject
+
+	request.ID = id
+
+	var body CommentProposalJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.CommentProposal(ctx.Request().Context(), request.(CommentProposalRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CommentProposal")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(CommentProposalResponseObject); ok {
+		return validResponse.VisitCommentProposalResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// DiffProposal operation middleware
+func (sh *strictHandler) DiffProposal(ctx echo.Context, id ProposalIDParam, params DiffProposalParams) error {
+	var request DiffProposalRequestObject
+
+	request.ID = id
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.DiffProposal(ctx.Request().Context(), request.(DiffProposalRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DiffProposal")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(DiffProposalResponseObject); ok {
+		return validResponse.VisitDiffProposalResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}
@@ -4384,6 +5345,82 @@ func (sh *strictHandler) PromoteProposal(ctx echo.Context, id ProposalIDParam, p
 		return err
 	} else if validResponse, ok := response.(PromoteProposalResponseObject); ok {
 		return validResponse.VisitPromoteProposalResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetReplayCheck operation middleware
+func (sh *strictHandler) GetReplayCheck(ctx echo.Context, id ProposalIDParam) error {
+	var request GetReplayCheckRequestObject
+
+	request.ID = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetReplayCheck(ctx.Request().Context(), request.(GetReplayCheckRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetReplayCheck")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetReplayCheckResponseObject); ok {
+		return validResponse.VisitGetReplayCheckResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// CheckProposal operation middleware
+func (sh *strictHandler) CheckProposal(ctx echo.Context, id ProposalIDParam) error {
+	var request CheckProposalRequestObject
+
+	request.ID = id
+
+	var body CheckProposalJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		if !errors.Is(err, io.EOF) {
+			return err
+		}
+	} else {
+		request.Body = &body
+	}
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.CheckProposal(ctx.Request().Context(), request.(CheckProposalRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CheckProposal")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(CheckProposalResponseObject); ok {
+		return validResponse.VisitCheckProposalResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}
@@ -4485,6 +5522,31 @@ func (sh *strictHandler) WithdrawProposal(ctx echo.Context, id ProposalIDParam, 
 		return err
 	} else if validResponse, ok := response.(WithdrawProposalResponseObject); ok {
 		return validResponse.VisitWithdrawProposalResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ListRejections operation middleware
+func (sh *strictHandler) ListRejections(ctx echo.Context, params ListRejectionsParams) error {
+	var request ListRejectionsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListRejections(ctx.Request().Context(), request.(ListRejectionsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListRejections")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ListRejectionsResponseObject); ok {
+		return validResponse.VisitListRejectionsResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

@@ -104,6 +104,30 @@ func (e ExplanationDeterminismLevel) Valid() bool {
 	}
 }
 
+// Defines values for Feedback.
+const (
+	FeedbackMappingWrong   Feedback = "mapping_wrong"
+	FeedbackNotAFlow       Feedback = "not_a_flow"
+	FeedbackOther          Feedback = "other"
+	FeedbackSchemaTooLoose Feedback = "schema_too_loose"
+)
+
+// Valid indicates whether the value is a known member of the Feedback enum.
+func (e Feedback) Valid() bool {
+	switch e {
+	case FeedbackMappingWrong:
+		return true
+	case FeedbackNotAFlow:
+		return true
+	case FeedbackOther:
+		return true
+	case FeedbackSchemaTooLoose:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for FlowStatus.
 const (
 	FlowStatusActive      FlowStatus = "active"
@@ -170,9 +194,28 @@ func (e MiningRunStatus) Valid() bool {
 	}
 }
 
+// Defines values for ProposalCreateSource.
+const (
+	ProposalCreateSourceExternal  ProposalCreateSource = "external"
+	ProposalCreateSourceSubmitted ProposalCreateSource = "submitted"
+)
+
+// Valid indicates whether the value is a known member of the ProposalCreateSource enum.
+func (e ProposalCreateSource) Valid() bool {
+	switch e {
+	case ProposalCreateSourceExternal:
+		return true
+	case ProposalCreateSourceSubmitted:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ProposalSource.
 const (
 	ProposalSourceAnalyzer  ProposalSource = "analyzer"
+	ProposalSourceExternal  ProposalSource = "external"
 	ProposalSourceMiner     ProposalSource = "miner"
 	ProposalSourceSubmitted ProposalSource = "submitted"
 )
@@ -181,6 +224,8 @@ const (
 func (e ProposalSource) Valid() bool {
 	switch e {
 	case ProposalSourceAnalyzer:
+		return true
+	case ProposalSourceExternal:
 		return true
 	case ProposalSourceMiner:
 		return true
@@ -305,6 +350,30 @@ func (e RecordStatus) Valid() bool {
 	case RecordStatusRequested:
 		return true
 	case RecordStatusUnknown:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ReplayFaultReason.
+const (
+	ReplayFaultReasonText     ReplayFaultReason = "text"
+	ReplayFaultReasonUnknown  ReplayFaultReason = "unknown"
+	ReplayFaultReasonUnmapped ReplayFaultReason = "unmapped"
+	ReplayFaultReasonWrong    ReplayFaultReason = "wrong"
+)
+
+// Valid indicates whether the value is a known member of the ReplayFaultReason enum.
+func (e ReplayFaultReason) Valid() bool {
+	switch e {
+	case ReplayFaultReasonText:
+		return true
+	case ReplayFaultReasonUnknown:
+		return true
+	case ReplayFaultReasonUnmapped:
+		return true
+	case ReplayFaultReasonWrong:
 		return true
 	default:
 		return false
@@ -590,6 +659,30 @@ func (e Verdict) Valid() bool {
 	}
 }
 
+// Defines values for VersionBumpLevel.
+const (
+	VersionBumpLevelFirst VersionBumpLevel = "first"
+	VersionBumpLevelMajor VersionBumpLevel = "major"
+	VersionBumpLevelMinor VersionBumpLevel = "minor"
+	VersionBumpLevelPatch VersionBumpLevel = "patch"
+)
+
+// Valid indicates whether the value is a known member of the VersionBumpLevel enum.
+func (e VersionBumpLevel) Valid() bool {
+	switch e {
+	case VersionBumpLevelFirst:
+		return true
+	case VersionBumpLevelMajor:
+		return true
+	case VersionBumpLevelMinor:
+		return true
+	case VersionBumpLevelPatch:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for WorkerFailureClass.
 const (
 	WorkerFailureClassIo         WorkerFailureClass = "io"
@@ -765,6 +858,7 @@ func (e ListProposalsParamsState) Valid() bool {
 const (
 	ListProposalsParamsSortCreated ListProposalsParamsSort = "created"
 	ListProposalsParamsSortRank    ListProposalsParamsSort = "rank"
+	ListProposalsParamsSortSavings ListProposalsParamsSort = "savings"
 	ListProposalsParamsSortScore   ListProposalsParamsSort = "score"
 	ListProposalsParamsSortUpdated ListProposalsParamsSort = "updated"
 )
@@ -775,6 +869,8 @@ func (e ListProposalsParamsSort) Valid() bool {
 	case ListProposalsParamsSortCreated:
 		return true
 	case ListProposalsParamsSortRank:
+		return true
+	case ListProposalsParamsSortSavings:
 		return true
 	case ListProposalsParamsSortScore:
 		return true
@@ -935,6 +1031,33 @@ type Blocked struct {
 	Tools []string `json:"tools"`
 }
 
+// BulkItem defines model for BulkItem.
+type BulkItem struct {
+	// Digest The digest that was read; another one refuses the item.
+	Digest string `json:"digest,omitempty,omitzero"`
+	ID     string `json:"id"`
+}
+
+// BulkOutcome defines model for BulkOutcome.
+type BulkOutcome struct {
+	// Code Why it was not.
+	Code     string `json:"code,omitempty,omitzero"`
+	Detail   string `json:"detail,omitempty,omitzero"`
+	ID       string `json:"id"`
+	Rejected bool   `json:"rejected"`
+}
+
+// BulkReject defines model for BulkReject.
+type BulkReject struct {
+	Items  []BulkItem `json:"items"`
+	Reason string     `json:"reason"`
+}
+
+// BulkRejectReport defines model for BulkRejectReport.
+type BulkRejectReport struct {
+	Items []BulkOutcome `json:"items"`
+}
+
 // Capability defines model for Capability.
 type Capability struct {
 	Description  string           `json:"description"`
@@ -962,6 +1085,41 @@ type CapabilitySafety struct {
 	ReadOnly         bool        `json:"read_only"`
 	RequiresApproval bool        `json:"requires_approval"`
 	SideEffects      SideEffects `json:"side_effects"`
+}
+
+// Closing Who took it out of the queue, and why.
+type Closing struct {
+	At     time.Time `json:"at"`
+	By     string    `json:"by"`
+	Reason string    `json:"reason,omitempty,omitzero"`
+}
+
+// Comment defines model for Comment.
+type Comment struct {
+	At   time.Time `json:"at"`
+	Body string    `json:"body"`
+
+	// Digest Of the draft that it was made on.
+	Digest string `json:"digest"`
+	ID     string `json:"id"`
+
+	// Outdated The place is not what it was.
+	Outdated  bool   `json:"outdated,omitempty,omitzero"`
+	Pointer   string `json:"pointer"`
+	Principal string `json:"principal"`
+}
+
+// CommentCreate defines model for CommentCreate.
+type CommentCreate struct {
+	Body string `json:"body"`
+
+	// Pointer JSON pointer into the flow, such as /steps/1/input_mapping; empty for the whole.
+	Pointer string `json:"pointer,omitempty,omitzero"`
+}
+
+// CommentPage defines model for CommentPage.
+type CommentPage struct {
+	Items []Comment `json:"items"`
 }
 
 // CompileReport defines model for CompileReport.
@@ -1063,6 +1221,9 @@ type Explanation struct {
 // ExplanationDeterminismLevel defines model for Explanation.DeterminismLevel.
 type ExplanationDeterminismLevel string
 
+// Feedback What kind of change is requested; only with request_changes.
+type Feedback string
+
 // Figure A sum with the bounds that 95 % intervals give.
 type Figure struct {
 	High float64 `json:"high"`
@@ -1072,6 +1233,9 @@ type Figure struct {
 	Low   float64 `json:"low"`
 	Mean  float64 `json:"mean"`
 }
+
+// FlowDiff defines model for FlowDiff.
+type FlowDiff = json.RawMessage
 
 // FlowDocument A flow in the flow file format.
 type FlowDocument = json.RawMessage
@@ -1139,22 +1303,39 @@ type FlowSummary struct {
 	Versions      []FlowVersionRef `json:"versions"`
 }
 
+// FlowTests defines model for FlowTests.
+type FlowTests struct {
+	// Flow A flow in the flow file format.
+	Flow  FlowDocument   `json:"flow"`
+	Items []GoldenTest   `json:"items"`
+	Tools []ToolDocument `json:"tools"`
+}
+
 // FlowVersion defines model for FlowVersion.
 type FlowVersion struct {
 	// Active A run that names no version takes this one.
-	Active    bool      `json:"active"`
-	CreatedAt time.Time `json:"created_at,omitempty,omitzero"`
-	Digest    string    `json:"digest"`
+	Active bool `json:"active"`
+
+	// Bump In the answer of a promotion.
+	Bump      *VersionBump `json:"bump,omitempty"`
+	CreatedAt time.Time    `json:"created_at,omitempty,omitzero"`
+	Digest    string       `json:"digest"`
 
 	// Flow A flow in the flow file format.
 	Flow       FlowDocument `json:"flow"`
 	Name       string       `json:"name"`
 	PromotedBy string       `json:"promoted_by,omitempty,omitzero"`
 	ProposalID string       `json:"proposal_id,omitempty,omitzero"`
-	Revision   int64        `json:"revision"`
-	Savings    Savings      `json:"savings"`
-	Status     FlowStatus   `json:"status"`
-	Version    string       `json:"version"`
+
+	// Reason Why it has its status.
+	Reason   string  `json:"reason,omitempty,omitzero"`
+	Revision int64   `json:"revision"`
+	Savings  Savings `json:"savings"`
+
+	// Shadow What the flow predicted on live sessions.
+	Shadow  *ShadowResult `json:"shadow,omitempty"`
+	Status  FlowStatus    `json:"status"`
+	Version string        `json:"version"`
 }
 
 // FlowVersionRef defines model for FlowVersionRef.
@@ -1163,6 +1344,30 @@ type FlowVersionRef struct {
 	Digest    string     `json:"digest"`
 	Status    FlowStatus `json:"status"`
 	Version   string     `json:"version"`
+}
+
+// GoldenCall defines model for GoldenCall.
+type GoldenCall struct {
+	// Args Any JSON value.
+	Args JSON `json:"args"`
+
+	// Result Any JSON value.
+	Result JSON   `json:"result"`
+	Tool   string `json:"tool"`
+}
+
+// GoldenTest defines model for GoldenTest.
+type GoldenTest struct {
+	Calls []GoldenCall `json:"calls"`
+
+	// Input Any JSON value.
+	Input JSON   `json:"input"`
+	Name  string `json:"name"`
+
+	// Output Any JSON value.
+	Output    JSON   `json:"output,omitempty,omitzero"`
+	SessionID string `json:"session_id"`
+	Status    string `json:"status"`
 }
 
 // Health defines model for Health.
@@ -1340,14 +1545,36 @@ type Policy struct {
 	// Approvals How many principals must approve, by the merged side effects of a flow's tools.
 	Approvals map[string]int `json:"approvals"`
 
+	// MaxFailureRate More failures among the last `min_runs` runs send a version to needs_review; 0 turns it off.
+	MaxFailureRate float64 `json:"max_failure_rate"`
+
 	// MaxPending Cap of the mined queue.
 	MaxPending int `json:"max_pending"`
 
 	// MaxPendingAnalyzer Cap of the queue of schema chains.
 	MaxPendingAnalyzer int `json:"max_pending_analyzer"`
 
+	// MinConformance A lower share of the last 50 walks sends a version to needs_review; 0 turns it off.
+	MinConformance float64 `json:"min_conformance"`
+
+	// MinReplayExact Share of recorded walks that a draft must reproduce; 0 asks for none.
+	MinReplayExact float64 `json:"min_replay_exact"`
+	MinRuns        int     `json:"min_runs"`
+
+	// Promoters The only principals who may promote, set a status and roll back; empty for everybody with the scope.
+	Promoters []string `json:"promoters"`
+
+	// RequireShadow Live predictions must have passed before a promotion.
+	RequireShadow bool `json:"require_shadow"`
+
+	// RequiredReviewers Principals of whom one must be among the approvers; empty asks for none.
+	RequiredReviewers []string `json:"required_reviewers"`
+
 	// Solo The author may approve; every such review is marked.
 	Solo bool `json:"solo"`
+
+	// UnusedDays A version that nobody ran for so long goes to needs_review; 0 turns it off.
+	UnusedDays int `json:"unused_days"`
 }
 
 // Problem defines model for Problem.
@@ -1387,10 +1614,14 @@ type PromoteRequest struct {
 type Proposal struct {
 	// Approvals Valid approvals of this digest.
 	Approvals int    `json:"approvals"`
+	Assignee  string `json:"assignee,omitempty,omitzero"`
 	Author    string `json:"author"`
 
 	// Changed What a later pass or an edit last changed in the draft.
-	Changed     string    `json:"changed,omitempty,omitzero"`
+	Changed string `json:"changed,omitempty,omitzero"`
+
+	// Closed Who took it out of the queue, and why.
+	Closed      *Closing  `json:"closed,omitempty"`
 	CreatedAt   time.Time `json:"created_at"`
 	Description string    `json:"description,omitempty,omitzero"`
 	Digest      string    `json:"digest"`
@@ -1404,15 +1635,21 @@ type Proposal struct {
 	Flow     FlowDocument `json:"flow"`
 	FlowName string       `json:"flow_name"`
 	ID       string       `json:"id"`
+	Labels   []string     `json:"labels,omitempty,omitzero"`
 
 	// Needs Approvals that the policy wants.
-	Needs int `json:"needs"`
+	Needs       int          `json:"needs"`
+	NextVersion *VersionBump `json:"next_version,omitempty"`
 
 	// Occurrences How often the path was seen; 0 for a chain that was not.
 	Occurrences int    `json:"occurrences,omitempty,omitzero"`
 	PatternKey  string `json:"pattern_key"`
 	PromotedAs  string `json:"promoted_as,omitempty,omitzero"`
 	Rank        int    `json:"rank"`
+
+	// ReplayCheck What the draft would have done in recorded sessions. A window is a place where an agent called the flow's tools
+	// in its order. Of the lists at most 20 windows are shown; the counts are of all.
+	ReplayCheck *ReplayCheck `json:"replay_check,omitempty"`
 
 	// Returned What changed since it was rejected.
 	Returned string      `json:"returned,omitempty,omitzero"`
@@ -1421,10 +1658,15 @@ type Proposal struct {
 	Safety   SideEffects `json:"safety"`
 
 	// Sampled Occurrences whose values were examined.
-	Sampled   int            `json:"sampled,omitempty,omitzero"`
-	Savings   Savings        `json:"savings"`
-	Score     float64        `json:"score"`
-	Sessions  int            `json:"sessions,omitempty,omitzero"`
+	Sampled  int     `json:"sampled,omitempty,omitzero"`
+	Savings  Savings `json:"savings"`
+	Score    float64 `json:"score"`
+	Sessions int     `json:"sessions,omitempty,omitzero"`
+
+	// Shadow What the flow predicted on live sessions.
+	Shadow *ShadowResult `json:"shadow,omitempty"`
+
+	// Source `submitted` was written by a person or service, `external` comes from another generator.
 	Source    ProposalSource `json:"source"`
 	State     ProposalState  `json:"state"`
 	Tools     []string       `json:"tools"`
@@ -1437,7 +1679,13 @@ type Proposal struct {
 type ProposalCreate struct {
 	// Flow A flow in the flow file format.
 	Flow FlowDocument `json:"flow"`
+
+	// Source `external` says that another generator made it.
+	Source ProposalCreateSource `json:"source,omitempty,omitzero"`
 }
+
+// ProposalCreateSource `external` says that another generator made it.
+type ProposalCreateSource string
 
 // ProposalPage defines model for ProposalPage.
 type ProposalPage struct {
@@ -1445,7 +1693,7 @@ type ProposalPage struct {
 	NextCursor string            `json:"next_cursor,omitempty,omitzero"`
 }
 
-// ProposalSource defines model for ProposalSource.
+// ProposalSource `submitted` was written by a person or service, `external` comes from another generator.
 type ProposalSource string
 
 // ProposalState defines model for ProposalState.
@@ -1455,19 +1703,24 @@ type ProposalState string
 type ProposalSummary struct {
 	// Approvals Valid approvals of this digest.
 	Approvals int    `json:"approvals"`
+	Assignee  string `json:"assignee,omitempty,omitzero"`
 	Author    string `json:"author"`
 
 	// Changed What a later pass or an edit last changed in the draft.
-	Changed     string    `json:"changed,omitempty,omitzero"`
+	Changed string `json:"changed,omitempty,omitzero"`
+
+	// Closed Who took it out of the queue, and why.
+	Closed      *Closing  `json:"closed,omitempty"`
 	CreatedAt   time.Time `json:"created_at"`
 	Description string    `json:"description,omitempty,omitzero"`
 	Digest      string    `json:"digest"`
 	Editors     []string  `json:"editors,omitempty,omitzero"`
 
 	// Explained Of these, how many every mapping reproduced at once.
-	Explained int    `json:"explained,omitempty,omitzero"`
-	FlowName  string `json:"flow_name"`
-	ID        string `json:"id"`
+	Explained int      `json:"explained,omitempty,omitzero"`
+	FlowName  string   `json:"flow_name"`
+	ID        string   `json:"id"`
+	Labels    []string `json:"labels,omitempty,omitzero"`
 
 	// Needs Approvals that the policy wants.
 	Needs int `json:"needs"`
@@ -1483,16 +1736,31 @@ type ProposalSummary struct {
 	Safety   SideEffects `json:"safety"`
 
 	// Sampled Occurrences whose values were examined.
-	Sampled   int            `json:"sampled,omitempty,omitzero"`
-	Savings   Savings        `json:"savings"`
-	Score     float64        `json:"score"`
-	Sessions  int            `json:"sessions,omitempty,omitzero"`
+	Sampled  int     `json:"sampled,omitempty,omitzero"`
+	Savings  Savings `json:"savings"`
+	Score    float64 `json:"score"`
+	Sessions int     `json:"sessions,omitempty,omitzero"`
+
+	// Source `submitted` was written by a person or service, `external` comes from another generator.
 	Source    ProposalSource `json:"source"`
 	State     ProposalState  `json:"state"`
 	Tools     []string       `json:"tools"`
 	Unbound   []string       `json:"unbound,omitempty,omitzero"`
 	UpdatedAt time.Time      `json:"updated_at"`
 	Warnings  []string       `json:"warnings,omitempty,omitzero"`
+}
+
+// ProposalUpdate defines model for ProposalUpdate.
+type ProposalUpdate struct {
+	// Assignee The principal who is to look at it; empty for nobody.
+	Assignee *string `json:"assignee,omitempty"`
+
+	// Flow A flow in the flow file format.
+	Flow   FlowDocument `json:"flow,omitempty,omitzero"`
+	Labels *[]string    `json:"labels,omitempty"`
+
+	// Owner The principal who must approve a destructive flow; empty for none.
+	Owner *string `json:"owner,omitempty"`
 }
 
 // ProposeItem defines model for ProposeItem.
@@ -1583,12 +1851,87 @@ type RejectedRecord struct {
 	Pointer string `json:"pointer,omitempty,omitzero"`
 }
 
+// Rejection defines model for Rejection.
+type Rejection struct {
+	At time.Time `json:"at"`
+	By string    `json:"by,omitempty,omitzero"`
+
+	// Exactness Then; -1 when unknown.
+	Exactness float64 `json:"exactness,omitempty,omitzero"`
+	FlowName  string  `json:"flow_name"`
+
+	// Lifts Each of these changes lets it come back.
+	Lifts      []string `json:"lifts"`
+	PatternKey string   `json:"pattern_key"`
+	ProposalID string   `json:"proposal_id"`
+	Reason     string   `json:"reason,omitempty,omitzero"`
+
+	// Sessions Support then.
+	Sessions int           `json:"sessions,omitempty,omitzero"`
+	State    ProposalState `json:"state"`
+}
+
+// RejectionPage defines model for RejectionPage.
+type RejectionPage struct {
+	Items []Rejection `json:"items"`
+}
+
 // RepeatSavings Calls that agents repeated exactly, counted by the newest pass; a saving apart.
 type RepeatSavings struct {
 	At       time.Time `json:"at,omitempty,omitzero"`
 	Calls    int       `json:"calls"`
 	Sessions int       `json:"sessions"`
 }
+
+// ReplayCheck What the draft would have done in recorded sessions. A window is a place where an agent called the flow's tools
+// in its order. Of the lists at most 20 windows are shown; the counts are of all.
+type ReplayCheck struct {
+	At      time.Time      `json:"at"`
+	Blocked []ReplayWindow `json:"blocked"`
+
+	// BlockedCount Exact but for inputs that the caller could not know.
+	BlockedCount int    `json:"blocked_count"`
+	By           string `json:"by"`
+
+	// DestructiveMismatches Calls with side effects that diverging runs would have made.
+	DestructiveMismatches int            `json:"destructive_mismatches"`
+	Digest                string         `json:"digest"`
+	Diverged              []ReplayWindow `json:"diverged"`
+
+	// DivergedCount The flow would have passed something else.
+	DivergedCount int `json:"diverged_count"`
+
+	// Exact Every argument is what the flow passes and the caller knew every input.
+	Exact int `json:"exact"`
+
+	// GoldenTests Sessions that the executor reproduces; a promotion keeps them as tests.
+	GoldenTests int `json:"golden_tests"`
+
+	// Note Why nothing could be compared.
+	Note string `json:"note,omitempty,omitzero"`
+
+	// Problems Why the draft does not compile.
+	Problems []ProblemError `json:"problems,omitempty,omitzero"`
+	Sessions int            `json:"sessions"`
+	Windows  int            `json:"windows"`
+}
+
+// ReplayCheckRequest defines model for ReplayCheckRequest.
+type ReplayCheckRequest struct {
+	// Limit Newest sessions to read; default 200.
+	Limit int `json:"limit,omitempty,omitzero"`
+}
+
+// ReplayFault defines model for ReplayFault.
+type ReplayFault struct {
+	// Arg Argument of the step or input of the flow; empty for the length of a list.
+	Arg    string            `json:"arg"`
+	Reason ReplayFaultReason `json:"reason"`
+	Step   int               `json:"step"`
+}
+
+// ReplayFaultReason defines model for ReplayFault.Reason.
+type ReplayFaultReason string
 
 // ReplayReport defines model for ReplayReport.
 type ReplayReport struct {
@@ -1609,6 +1952,14 @@ type ReplayRequest struct {
 // ReplayRequestMode defines model for ReplayRequest.Mode.
 type ReplayRequestMode string
 
+// ReplayWindow defines model for ReplayWindow.
+type ReplayWindow struct {
+	// Calls Positions among the recorded calls of the session.
+	Calls     []int         `json:"calls"`
+	Faults    []ReplayFault `json:"faults"`
+	SessionID string        `json:"session_id"`
+}
+
 // Review defines model for Review.
 type Review struct {
 	At      time.Time `json:"at"`
@@ -1616,9 +1967,12 @@ type Review struct {
 	Digest  string    `json:"digest"`
 
 	// Dismissed The digest changed since.
-	Dismissed bool   `json:"dismissed,omitempty,omitzero"`
-	ID        string `json:"id"`
-	Principal string `json:"principal"`
+	Dismissed bool `json:"dismissed,omitempty,omitzero"`
+
+	// Feedback What kind of change is requested; only with request_changes.
+	Feedback  Feedback `json:"feedback,omitempty,omitzero"`
+	ID        string   `json:"id"`
+	Principal string   `json:"principal"`
 
 	// Solo Approved by its author under solo mode.
 	Solo    bool    `json:"solo,omitempty,omitzero"`
@@ -1630,8 +1984,21 @@ type ReviewCreate struct {
 	Comment string `json:"comment,omitempty,omitzero"`
 
 	// Digest The digest that was read.
-	Digest  string  `json:"digest"`
-	Verdict Verdict `json:"verdict"`
+	Digest string `json:"digest"`
+
+	// Feedback What kind of change is requested; only with request_changes.
+	Feedback Feedback `json:"feedback,omitempty,omitzero"`
+	Verdict  Verdict  `json:"verdict"`
+}
+
+// Rollback defines model for Rollback.
+type Rollback struct {
+	// AcceptDrift Pin its tools as they are now.
+	AcceptDrift bool   `json:"accept_drift,omitempty,omitzero"`
+	Reason      string `json:"reason,omitempty,omitzero"`
+
+	// To Default the newest version before the active one.
+	To string `json:"to,omitempty,omitzero"`
 }
 
 // Run defines model for Run.
@@ -1819,6 +2186,28 @@ type SessionSummary struct {
 	UserTurns int       `json:"user_turns"`
 }
 
+// ShadowResult What the flow predicted on live sessions.
+type ShadowResult struct {
+	// Conformance Share of the last 50 walks; absent until there are so many.
+	Conformance           *float64 `json:"conformance,omitempty"`
+	DestructiveMismatches int      `json:"destructive_mismatches"`
+
+	// Exact Walks that were as predicted.
+	Exact int `json:"exact"`
+
+	// Passed The lower bound of exactness is 0.95 and nothing harmful would have been done.
+	Passed bool `json:"passed"`
+
+	// Reason Why it has not passed.
+	Reason   string    `json:"reason,omitempty,omitzero"`
+	Sessions int       `json:"sessions"`
+	Since    time.Time `json:"since"`
+	Updated  time.Time `json:"updated,omitempty,omitzero"`
+
+	// Windows Walks of its path.
+	Windows int `json:"windows"`
+}
+
 // SideEffects defines model for SideEffects.
 type SideEffects string
 
@@ -1927,6 +2316,17 @@ type Version struct {
 	Revision string `json:"revision,omitempty,omitzero"`
 	Version  string `json:"version"`
 }
+
+// VersionBump defines model for VersionBump.
+type VersionBump struct {
+	From    string           `json:"from,omitempty,omitzero"`
+	Level   VersionBumpLevel `json:"level"`
+	Reasons []string         `json:"reasons"`
+	To      string           `json:"to"`
+}
+
+// VersionBumpLevel defines model for VersionBump.Level.
+type VersionBumpLevel string
 
 // WithdrawRequest defines model for WithdrawRequest.
 type WithdrawRequest struct {
@@ -2117,6 +2517,12 @@ type GetFlowProfileParams struct {
 	Version string `form:"version,omitempty" json:"version,omitempty,omitzero"`
 }
 
+// RollbackFlowParams defines parameters for RollbackFlow.
+type RollbackFlowParams struct {
+	// IfMatch The ETag that the change is made against. Missing is answered 428, another one 412.
+	IfMatch IfMatch `json:"If-Match,omitempty,omitzero"`
+}
+
 // RunFlowParams defines parameters for RunFlow.
 type RunFlowParams struct {
 	Stream         bool   `form:"stream,omitempty" json:"stream,omitempty,omitzero"`
@@ -2186,7 +2592,12 @@ type ListProposalsParams struct {
 	// State `open` is every state before promotion, rejection or withdrawal. Default all.
 	State  ListProposalsParamsState `form:"state,omitempty" json:"state,omitempty,omitzero"`
 	Source ProposalSource           `form:"source,omitempty" json:"source,omitempty,omitzero"`
-	Sort   ListProposalsParamsSort  `form:"sort,omitempty" json:"sort,omitempty,omitzero"`
+
+	// Assignee A principal.
+	Assignee string `form:"assignee,omitempty" json:"assignee,omitempty,omitzero"`
+
+	// Sort `savings` is the model calls that the flow would avoid a week, most first.
+	Sort ListProposalsParamsSort `form:"sort,omitempty" json:"sort,omitempty,omitzero"`
 }
 
 // ListProposalsParamsState defines parameters for ListProposals.
@@ -2194,6 +2605,18 @@ type ListProposalsParamsState string
 
 // ListProposalsParamsSort defines parameters for ListProposals.
 type ListProposalsParamsSort string
+
+// UpdateProposalParams defines parameters for UpdateProposal.
+type UpdateProposalParams struct {
+	// IfMatch The ETag that the change is made against. Missing is answered 428, another one 412.
+	IfMatch IfMatch `json:"If-Match,omitempty,omitzero"`
+}
+
+// DiffProposalParams defines parameters for DiffProposal.
+type DiffProposalParams struct {
+	// Against NAME@VERSION; without it the active version of the flow, and where there is none, nothing.
+	Against string `form:"against,omitempty" json:"against,omitempty,omitzero"`
+}
 
 // PromoteProposalParams defines parameters for PromoteProposal.
 type PromoteProposalParams struct {
@@ -2211,6 +2634,12 @@ type ReviewProposalParams struct {
 type WithdrawProposalParams struct {
 	// IfMatch The ETag that the change is made against. Missing is answered 428, another one 412.
 	IfMatch IfMatch `json:"If-Match,omitempty,omitzero"`
+}
+
+// ListRejectionsParams defines parameters for ListRejections.
+type ListRejectionsParams struct {
+	// Limit Rows on a page; 0 takes the default.
+	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 }
 
 // GetSavingsReportParams defines parameters for GetSavingsReport.
@@ -2308,6 +2737,9 @@ type CreateAPIKeyJSONRequestBody = APIKeyCreate
 // CompileFlowJSONRequestBody defines body for CompileFlow for application/json ContentType.
 type CompileFlowJSONRequestBody = FlowDocument
 
+// RollbackFlowJSONRequestBody defines body for RollbackFlow for application/json ContentType.
+type RollbackFlowJSONRequestBody = Rollback
+
 // RunFlowJSONRequestBody defines body for RunFlow for application/json ContentType.
 type RunFlowJSONRequestBody = RunRequest
 
@@ -2323,8 +2755,20 @@ type PutPolicyJSONRequestBody = Policy
 // SubmitProposalJSONRequestBody defines body for SubmitProposal for application/json ContentType.
 type SubmitProposalJSONRequestBody = ProposalCreate
 
+// BulkRejectProposalsJSONRequestBody defines body for BulkRejectProposals for application/json ContentType.
+type BulkRejectProposalsJSONRequestBody = BulkReject
+
+// UpdateProposalJSONRequestBody defines body for UpdateProposal for application/json ContentType.
+type UpdateProposalJSONRequestBody = ProposalUpdate
+
+// CommentProposalJSONRequestBody defines body for CommentProposal for application/json ContentType.
+type CommentProposalJSONRequestBody = CommentCreate
+
 // PromoteProposalJSONRequestBody defines body for PromoteProposal for application/json ContentType.
 type PromoteProposalJSONRequestBody = PromoteRequest
+
+// CheckProposalJSONRequestBody defines body for CheckProposal for application/json ContentType.
+type CheckProposalJSONRequestBody = ReplayCheckRequest
 
 // ReviewProposalJSONRequestBody defines body for ReviewProposal for application/json ContentType.
 type ReviewProposalJSONRequestBody = ReviewCreate

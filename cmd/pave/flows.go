@@ -16,10 +16,12 @@ type flowsCmd struct {
 	Viz          flowsVizCmd          `cmd:"" help:"Draw a flow: text, Mermaid, DOT or SVG."`
 	Compile      flowsCompileCmd      `cmd:"" help:"Check one flow against registered tools, or against files."`
 	Check        flowsCheckCmd        `cmd:"" help:"Check that every flow of a folder compiles against the tools of another."`
-	Test         flowsTestCmd         `cmd:"" help:"Run golden flow tests."`
+	Test         flowsTestCmd         `cmd:"" help:"Run golden tests: of test files, or of flow versions by name."`
 	Explain      flowsExplainCmd      `cmd:"" help:"Say what a flow will do, step by step, without running it."`
 	Attest       flowsAttestCmd       `cmd:"" help:"Run a flow repeatedly and see whether the runs agree."`
 	Diff         flowsDiffCmd         `cmd:"" help:"Compare two flows."`
+	Status       flowsStatusCmd       `cmd:"" help:"Open or close the gate of a flow version."`
+	Rollback     flowsRollbackCmd     `cmd:"" help:"Make an earlier version of a flow the one that runs."`
 	Apply        flowsApplyCmd        `cmd:"" help:"Propose the flows of files for review."`
 	Export       flowsExportCmd       `cmd:"" help:"Print a flow as a tool definition for OpenAI, Anthropic or MCP."`
 	Profile      flowsProfileCmd      `cmd:"" help:"Show how long recorded runs and their steps took."`

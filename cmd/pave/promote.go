@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"strings"
 
 	"pave/api/gen"
 	"pave/cmd/pave/internal/output"
@@ -27,6 +28,9 @@ func (c *promoteCmd) Run(e *env) error {
 		}
 		return e.print(resp.GetBody(), func(w io.Writer) error {
 			_, err := fmt.Fprintf(w, "promoted %s@%s (%s)\n", output.Clean(resp.JSON200.Name), output.Clean(resp.JSON200.Version), resp.JSON200.Status)
+			if b := resp.JSON200.Bump; b != nil && err == nil {
+				_, err = fmt.Fprintf(w, "  %s: %s\n", b.Level, output.Clean(strings.Join(b.Reasons, "; ")))
+			}
 			return err
 		})
 	})

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 
+	"pave/api"
 	"pave/api/gen"
 	"pave/cmd/pave/internal/output"
 )
@@ -11,21 +12,30 @@ import (
 type proposalsCmd struct {
 	List     proposalsListCmd     `cmd:"" help:"The queue, best first."`
 	Show     proposalsShowCmd     `cmd:"" help:"One proposal with all that a reviewer needs."`
+	Submit   proposalsSubmitCmd   `cmd:"" help:"Propose the flow of a file, made by a person or by another generator."`
+	Edit     proposalsEditCmd     `cmd:"" help:"Replace the draft by a file's; earlier approvals are dismissed."`
+	Assign   proposalsAssignCmd   `cmd:"" help:"Name who is to look at a proposal, its labels or the flow's owner."`
+	Comment  proposalsCommentCmd  `cmd:"" help:"Remark on a proposal or on one place of its flow."`
+	Comments proposalsCommentsCmd `cmd:"" help:"Read the remarks on a proposal."`
+	Diff     proposalsDiffCmd     `cmd:"" help:"What differs from the version that runs."`
+	Check    proposalsCheckCmd    `cmd:"" help:"Compile the draft and lay it over recorded sessions."`
 	Approve  proposalsApproveCmd  `cmd:"" help:"Approve a proposal as it is now."`
-	Reject   proposalsRejectCmd   `cmd:"" help:"Reject a proposal; it does not come back unchanged."`
+	Reject   proposalsRejectCmd   `cmd:"" help:"Reject proposals; they do not come back unchanged."`
 	Withdraw proposalsWithdrawCmd `cmd:"" help:"Take a proposal out of the queue."`
+	Rejected proposalsRejectedCmd `cmd:"" help:"What is not proposed again, and what would lift that."`
 }
 
 type proposalsListCmd struct {
-	State  string `help:"Only this state: ${enum}." env:"PAVE_STATE" enum:"open,all,proposed,in_review,changes_requested,approved,promoted,rejected,withdrawn,superseded" default:"open"`
-	Source string `help:"Only this source: miner or analyzer." env:"PAVE_SOURCE" enum:",miner,analyzer" default:""`
-	Sort   string `help:"Order: ${enum}." env:"PAVE_SORT" enum:"rank,created" default:"rank"`
+	State    string `help:"Only this state: ${enum}." env:"PAVE_STATE" enum:"open,all,proposed,in_review,changes_requested,approved,promoted,rejected,withdrawn,superseded" default:"open"`
+	Source   string `help:"Only this source: miner, analyzer, submitted or external." env:"PAVE_SOURCE" enum:",miner,analyzer,submitted,external" default:""`
+	Assignee string `help:"Only what this principal is to look at." env:"PAVE_ASSIGNEE" placeholder:"PRINCIPAL"`
+	Sort     string `help:"Order: ${enum}." env:"PAVE_SORT" enum:"rank,score,created,updated,savings" default:"rank"`
 	pageFlags
 }
 
 // Run lists proposals.
 func (c *proposalsListCmd) Run(e *env) error {
-	params := &gen.ListProposalsParams{Limit: c.Limit, Cursor: c.Cursor, Source: gen.ProposalSource(c.Source),
+	params := &gen.ListProposalsParams{Limit: c.Limit, Cursor: c.Cursor, Source: gen.ProposalSource(c.Source), Assignee: c.Assignee,
 		Sort: gen.ListProposalsParamsSort(c.Sort)}
 	if c.State != "all" {
 		params.State = gen.ListProposalsParamsState(c.State)
@@ -78,18 +88,55 @@ func (c *proposalsApproveCmd) Run(e *env) error {
 }
 
 type proposalsRejectCmd struct {
-	ID      string `arg:"" help:"Proposal: its id, a unique beginning of it, or its flow's name."`
-	Reason  string `help:"Why; remembered with the rejection." required:"" env:"PAVE_REASON"`
-	Changes bool   `help:"Request changes instead of rejecting." env:"PAVE_CHANGES"`
+	IDs      []string `arg:"" name:"id" help:"Proposals: each its id, a unique beginning of it, or its flow's name."`
+	Reason   string   `help:"Why; remembered with the rejection." required:"" env:"PAVE_REASON"`
+	Changes  bool     `help:"Request changes instead of rejecting; of one proposal." env:"PAVE_CHANGES"`
+	Feedback string   `help:"With --changes, what is wrong: mapping_wrong, schema_too_loose, not_a_flow or other." enum:",mapping_wrong,schema_too_loose,not_a_flow,other" default:"" env:"PAVE_FEEDBACK"`
 }
 
-// Run rejects.
+// Run rejects. One proposal is rejected as it is now; of several each is decided for itself.
 func (c *proposalsRejectCmd) Run(e *env) error {
-	verdict := gen.VerdictReject
-	if c.Changes {
-		verdict = gen.VerdictRequestChanges
+	switch {
+	case c.Feedback != "" && !c.Changes:
+		return errUsage("--feedback goes with --changes")
+	case len(c.IDs) > 1 && c.Changes:
+		return errUsage("--changes is for one proposal at a time")
+	case len(c.IDs) > 1:
+		return c.many(e)
+	case c.Changes:
+		return review(e, c.IDs[0], gen.ReviewCreate{Verdict: gen.VerdictRequestChanges, Feedback: gen.Feedback(c.Feedback), Comment: c.Reason})
 	}
-	return review(e, c.ID, gen.ReviewCreate{Verdict: verdict, Comment: c.Reason})
+	return review(e, c.IDs[0], gen.ReviewCreate{Verdict: gen.VerdictReject, Comment: c.Reason})
+}
+
+func (c *proposalsRejectCmd) many(e *env) error {
+	body := gen.BulkReject{Reason: c.Reason}
+	for _, id := range c.IDs {
+		body.Items = append(body.Items, gen.BulkItem{ID: id})
+	}
+	refused := 0
+	err := e.withClient(func(cl *client) error {
+		resp, err := check(cl.BulkRejectProposalsWithResponse(e.ctx, body))
+		if err != nil {
+			return err
+		}
+		for _, o := range resp.JSON200.Items {
+			if !o.Rejected {
+				refused++
+			}
+		}
+		return e.print(resp.GetBody(), func(w io.Writer) error {
+			t := output.NewTable(w, "PROPOSAL", "REJECTED", "WHY NOT")
+			for _, o := range resp.JSON200.Items {
+				t.Row(o.ID, yesNo(o.Rejected), o.Detail)
+			}
+			return t.Flush()
+		})
+	})
+	if err == nil && refused > 0 {
+		return errExit(api.ExitFailed)
+	}
+	return err
 }
 
 // review reads the proposal and sends a verdict on exactly what was read.

@@ -23,7 +23,9 @@ type ProposalRow struct {
 	CreatedAt       time.Time
 	UpdatedAt       time.Time
 	PromotedAs      string
-	Body            []byte // draft, evidence and the rest as JSON
+	Assignee        string  // "" for nobody
+	Savings         float64 // model calls avoided a week, 0 where nothing is known
+	Body            []byte  // draft, evidence and the rest as JSON
 }
 
 // ReviewRow is one review; N is its place among the proposal's reviews, from 1.
@@ -32,6 +34,7 @@ type ReviewRow struct {
 	ID        string
 	Principal string
 	Verdict   string
+	Feedback  string
 	Digest    string
 	Comment   string
 	Solo      bool
@@ -42,11 +45,12 @@ type ReviewRow struct {
 // ProposalQuery selects and pages proposals. Empty fields select everything; Sort is a key of ProposalSorts,
 // "" means "rank".
 type ProposalQuery struct {
-	States []string
-	Source string
-	Sort   string
-	Limit  int
-	Cursor string
+	States   []string
+	Source   string
+	Assignee string
+	Sort     string
+	Limit    int
+	Cursor   string
 }
 
 // proposalOrders is the closed set of sorts: mined proposals before the analyzer's lower queue, and so on.
@@ -55,18 +59,19 @@ var proposalOrders = map[string]order{
 	"score":   {expr: `score`, desc: true},
 	"created": {expr: `created_at`, desc: true},
 	"updated": {expr: `updated_at`, desc: true},
+	"savings": {expr: `savings`, desc: true},
 }
 
 // ProposalSorts names the sorts of ProposalQuery.
-var ProposalSorts = []string{"rank", "score", "created", "updated"}
+var ProposalSorts = []string{"rank", "score", "created", "updated", "savings"}
 
 const proposalColumns = `id, state, source, pattern_key, flow_name, digest, candidate_digest, revision, author, rank, score,
-	created_at, updated_at, promoted_as, body`
+	created_at, updated_at, promoted_as, assignee, savings, body`
 
 func scanProposal(s scanner, more ...any) (p ProposalRow, err error) {
 	var created, updated int64
 	err = s.Scan(append([]any{&p.ID, &p.State, &p.Source, &p.PatternKey, &p.FlowName, &p.Digest, &p.CandidateDigest, &p.Revision,
-		&p.Author, &p.Rank, &p.Score, &created, &updated, &p.PromotedAs, &p.Body}, more...)...)
+		&p.Author, &p.Rank, &p.Score, &created, &updated, &p.PromotedAs, &p.Assignee, &p.Savings, &p.Body}, more...)...)
 	p.CreatedAt, p.UpdatedAt = fromMicros(created), fromMicros(updated)
 	return p, err
 }
@@ -92,6 +97,10 @@ func (r *Reader) Proposals(tenant string, q ProposalQuery) (Page[ProposalRow], e
 	if q.Source != "" {
 		pq.where = append(pq.where, "source = ?")
 		pq.args = append(pq.args, q.Source)
+	}
+	if q.Assignee != "" {
+		pq.where = append(pq.where, "assignee = ?")
+		pq.args = append(pq.args, q.Assignee)
 	}
 	return readPage(r, pq, func(s scanner, key *float64, id *string) (ProposalRow, error) {
 		return scanProposal(s, key, id)
@@ -149,9 +158,9 @@ func first[T any](rows []T, err error) (T, error) {
 
 // InsertProposal stores a new proposal. Errors: ErrExists.
 func (tx *Tx) InsertProposal(tenant string, p ProposalRow) error {
-	_, err := tx.exec(`INSERT INTO proposals (tenant, `+proposalColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+	_, err := tx.exec(`INSERT INTO proposals (tenant, `+proposalColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		tenant, p.ID, p.State, p.Source, p.PatternKey, p.FlowName, p.Digest, p.CandidateDigest, p.Revision, p.Author, p.Rank, p.Score,
-		micros(p.CreatedAt), micros(p.UpdatedAt), p.PromotedAs, p.Body)
+		micros(p.CreatedAt), micros(p.UpdatedAt), p.PromotedAs, p.Assignee, p.Savings, p.Body)
 	return err
 }
 
@@ -159,8 +168,8 @@ func (tx *Tx) InsertProposal(tenant string, p ProposalRow) error {
 // source, pattern, author and creation time stay. Errors: ErrStale.
 func (tx *Tx) UpdateProposal(tenant string, p ProposalRow, ifRevision int64) error {
 	return tx.swap(`UPDATE proposals SET state = ?, flow_name = ?, digest = ?, candidate_digest = ?, revision = ?, rank = ?,
-		score = ?, updated_at = ?, promoted_as = ?, body = ? WHERE tenant = ? AND id = ? AND revision = ?`,
-		p.State, p.FlowName, p.Digest, p.CandidateDigest, p.Revision, p.Rank, p.Score, micros(p.UpdatedAt), p.PromotedAs, p.Body,
+		score = ?, updated_at = ?, promoted_as = ?, assignee = ?, savings = ?, body = ? WHERE tenant = ? AND id = ? AND revision = ?`,
+		p.State, p.FlowName, p.Digest, p.CandidateDigest, p.Revision, p.Rank, p.Score, micros(p.UpdatedAt), p.PromotedAs, p.Assignee, p.Savings, p.Body,
 		tenant, p.ID, ifRevision)
 }
 
@@ -168,18 +177,18 @@ func (tx *Tx) UpdateProposal(tenant string, p ProposalRow, ifRevision int64) err
 func (r *Reader) Reviews(tenant, proposalID string) ([]ReviewRow, error) {
 	return collect(r, func(s scanner) (v ReviewRow, err error) {
 		var at int64
-		err = s.Scan(&v.N, &v.ID, &v.Principal, &v.Verdict, &v.Digest, &v.Comment, &v.Solo, &v.Dismissed, &at)
+		err = s.Scan(&v.N, &v.ID, &v.Principal, &v.Verdict, &v.Feedback, &v.Digest, &v.Comment, &v.Solo, &v.Dismissed, &at)
 		v.At = fromMicros(at)
 		return v, err
-	}, `SELECT n, id, principal, verdict, digest, comment, solo, dismissed, at FROM reviews
+	}, `SELECT n, id, principal, verdict, feedback, digest, comment, solo, dismissed, at FROM reviews
 		WHERE tenant = ? AND proposal_id = ? ORDER BY n`, tenant, proposalID)
 }
 
 // InsertReview stores a review after the others of the proposal; N is set here.
 func (tx *Tx) InsertReview(tenant, proposalID string, v ReviewRow) error {
-	_, err := tx.exec(`INSERT INTO reviews (tenant, proposal_id, n, id, principal, verdict, digest, comment, solo, dismissed, at)
-		VALUES (?, ?, (SELECT coalesce(max(n), 0) + 1 FROM reviews WHERE tenant = ? AND proposal_id = ?), ?, ?, ?, ?, ?, ?, ?, ?)`,
-		tenant, proposalID, tenant, proposalID, v.ID, v.Principal, v.Verdict, v.Digest, v.Comment, v.Solo, v.Dismissed, micros(v.At))
+	_, err := tx.exec(`INSERT INTO reviews (tenant, proposal_id, n, id, principal, verdict, feedback, digest, comment, solo, dismissed, at)
+		VALUES (?, ?, (SELECT coalesce(max(n), 0) + 1 FROM reviews WHERE tenant = ? AND proposal_id = ?), ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		tenant, proposalID, tenant, proposalID, v.ID, v.Principal, v.Verdict, v.Feedback, v.Digest, v.Comment, v.Solo, v.Dismissed, micros(v.At))
 	return err
 }
 

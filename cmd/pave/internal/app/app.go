@@ -22,6 +22,7 @@ import (
 	"pave/flows"
 	"pave/governance"
 	"pave/governance/loop"
+	"pave/governance/replays"
 	"pave/governance/runs"
 	statestore "pave/governance/store"
 	"pave/ingest"
@@ -170,7 +171,7 @@ func (a *App) openRecorder(context.Context) error {
 }
 
 func (a *App) openGovernance(ctx context.Context) error {
-	a.gate = governance.New(governance.Options{Store: a.state, Check: runs.Check, Stats: a.events, Solo: a.opts.Solo, Logger: a.log})
+	a.gate = governance.New(governance.Options{Store: a.state, Check: runs.Check, Stats: a.events, Replayer: replays.Checker{Events: a.events}, Solo: a.opts.Solo, Logger: a.log})
 	if err := a.gate.Start(ctx, ingest.DefaultTenant); err != nil {
 		return err
 	}
@@ -214,7 +215,7 @@ func (a *App) openLoop(context.Context) error {
 func (a *App) openAPI(context.Context) (err error) {
 	a.api, err = api.New(api.Deps{
 		Recorder: a.record, Proposals: a.gate, Flows: a.gate, Tools: a.gate, Runs: a.runs, Workers: a.tools.workers, Mining: a.loop, Passes: a.gate,
-		Keys: a.gate, Admin: a.gate, Reports: a.gate,
+		Discuss: a.gate, Keys: a.gate, Admin: a.gate, Reports: a.gate,
 		Sessions: &sessions{events: a.events, assembler: a.assembler, loader: assembly.Loader{Store: a.events}},
 		Status:   &status{gate: a.gate, events: a.events, disk: a.disk},
 		OTLP:     api.OTLP{Traces: a.receiver.Traces(), Logs: a.receiver.Logs(), Metrics: a.receiver.Metrics()},
