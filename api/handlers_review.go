@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"encoding/json"
+	"net/http"
 
 	"pave/api/gen"
 	"pave/flows"
@@ -85,8 +86,11 @@ func (h *handlers) DiffProposal(ctx context.Context, r gen.DiffProposalRequestOb
 		return nil, err
 	}
 	out, err := json.Marshal(d)
-	return gen.DiffProposal200JSONResponse(out), err
+	return rawJSON(out), err
 }
+
+// VisitDiffProposalResponse implements gen.DiffProposalResponseObject.
+func (d rawJSON) VisitDiffProposalResponse(w http.ResponseWriter) error { return d.write(w) }
 
 // GetReplayCheck reads the newest check of the draft.
 func (h *handlers) GetReplayCheck(ctx context.Context, r gen.GetReplayCheckRequestObject) (gen.GetReplayCheckResponseObject, error) {

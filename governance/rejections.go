@@ -55,7 +55,7 @@ func (s *Service) BulkReject(ctx context.Context, actor Actor, items []BulkItem,
 }
 
 // rejectOne rejects one item; refused says why it may not be.
-func (c *change) rejectOne(item BulkItem, reason string, tools toolset) (refused *flows.Error, err error) {
+func (c *change) rejectOne(item BulkItem, reason string, tools *library) (refused *flows.Error, err error) {
 	_, err = c.changeOne(item.ID, ActionDisprove, 0, tools, func(c *change, e *entry, now content, _ Decision) error {
 		if item.Digest != "" && item.Digest != e.Digest {
 			return flows.NewError(flows.CodeStale, fmt.Sprintf("the draft changed since it was read: its digest is %s now", e.Digest))

@@ -127,7 +127,7 @@ func (s *Service) checkReplay(ctx context.Context, actor Actor, ref string, limi
 	if limit == 0 {
 		limit = DefaultReplaySessions
 	}
-	check := &ReplayCheck{Problems: s.check(e.Flow, now.tools)}
+	check := &ReplayCheck{Problems: s.check(e.Flow, now.tools, now.callable())}
 	if len(check.Problems) == 0 || len(now.tools) < len(ToolNames(e.Flow)) { // unknown tools do not compile, but were recorded
 		found, err := s.replayer.Replay(ctx, tenantOf(actor), e.Flow, now.tools, limit)
 		if errors.Is(err, eventstore.ErrUnavailable) {
@@ -194,7 +194,7 @@ func (s *Service) FlowTests(ctx context.Context, actor Actor, name, version stri
 			return err
 		}
 		names := ToolNames(v.Flow)
-		set, err := declaredIn(r, tenant, names)
+		set, err := declaredIn(r, tenant, v.Flow)
 		if err != nil {
 			return err
 		}

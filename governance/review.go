@@ -199,7 +199,7 @@ func (s *Service) changeProposal(ctx context.Context, actor Actor, ref string, a
 }
 
 // changeOne is changeProposal inside a transaction.
-func (c *change) changeOne(ref string, action Action, ifRevision int64, tools toolset,
+func (c *change) changeOne(ref string, action Action, ifRevision int64, tools *library,
 	fn func(*change, *entry, content, Decision) error) (*entry, error) {
 	e, err := find(&c.Reader, c.tenant, ref)
 	if err != nil {
