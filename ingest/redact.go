@@ -158,6 +158,9 @@ func (r *KeyRedactor) secret(key []byte) bool {
 
 const tokenStart = "[redacted:"
 
+// removed stands where the executor, or another recorder, has taken a value out.
+const removed = "***REDACTED***"
+
 func (r *KeyRedactor) token(kind, value string) string {
 	mac := hmac.New(sha256.New, r.key)
 	mac.Write([]byte(value))
@@ -285,7 +288,7 @@ func (w *redaction) scalar(raw []byte, hidden bool) {
 
 // hide replaces a whole text; what stands before a token, such as its scheme, stays.
 func (w *redaction) hide(text string) string {
-	if strings.HasPrefix(text, tokenStart) {
+	if strings.HasPrefix(text, tokenStart) || text == removed {
 		return text
 	}
 	if scheme, rest, ok := strings.Cut(text, " "); ok && w.r.find != nil && (strings.EqualFold(scheme, "bearer") || strings.EqualFold(scheme, "basic")) {

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"pave/executor"
+	"pave/flows"
 	"pave/governance/store"
 )
 
@@ -17,20 +19,40 @@ type sentRun struct{ tenant, id string }
 
 // finish writes the end of a run and archives it. The caller gets the result in any case: when the state store
 // fails, the run is logged and will be found interrupted at the next start.
-func (s *Service) finish(ctx context.Context, tenant string, run *Run) {
-	row, err := s.ended(run)
+func (s *Service) finish(ctx context.Context, l *live, state string, stored *executor.RunResult) {
+	run := l.run
+	run.State, run.Ended = state, s.now().UTC()
+	if !run.DryRun && stored != nil && l.admission != nil {
+		run.Avoided = avoided(&l.admission.Version, stored)
+	}
+	s.dropParams(run.ID)
+	row, err := s.row(run, stored)
 	if err == nil {
-		err = s.keep(ctx, tenant, row)
+		err = s.keep(ctx, l.tenant, run, &row)
 	}
 	if err != nil {
 		s.log.ErrorContext(ctx, "keep the end of a run", "run_id", run.ID, "status", run.State, "error", err)
 		return
 	}
+	s.archiveRow(ctx, l.tenant, row)
+}
+
+// archiveRun archives a run that ended without being executed.
+func (s *Service) archiveRun(ctx context.Context, tenant string, run *Run) {
+	row, err := s.row(run, run.Result)
+	if err != nil {
+		s.log.ErrorContext(ctx, "archive a run", "run_id", run.ID, "error", err)
+		return
+	}
+	s.archiveRow(ctx, tenant, row)
+}
+
+func (s *Service) archiveRow(ctx context.Context, tenant string, row store.RunRow) {
 	if row.Exported {
 		return
 	}
 	if err := s.send(ctx, tenant, row); err != nil {
-		s.log.WarnContext(ctx, "archive a run; it is kept and will be sent again", "run_id", run.ID, "error", err)
+		s.log.WarnContext(ctx, "archive a run; it is kept and will be sent again", "run_id", row.ID, "error", err)
 		s.setBacklog(true)
 		return
 	}
@@ -45,8 +67,8 @@ func (s *Service) finish(ctx context.Context, tenant string, run *Run) {
 	}
 }
 
-// keep stores the end of a run, and the marks of those archived before.
-func (s *Service) keep(ctx context.Context, tenant string, row store.RunRow) error {
+// keep stores the end of a run, and the marks of those archived before; its checkpoint goes in the same transaction.
+func (s *Service) keep(ctx context.Context, tenant string, run *Run, row *store.RunRow) error {
 	s.mu.Lock()
 	sent := s.sent
 	s.sent = nil
@@ -57,8 +79,12 @@ func (s *Service) keep(ctx context.Context, tenant string, row store.RunRow) err
 				return err
 			}
 		}
-		return tx.FinishRun(tenant, row)
+		if err := s.put(tx, tenant, row); err != nil {
+			return err
+		}
+		return s.forget(tx, tenant, run)
 	})
+	run.Revision = row.Revision
 	if err != nil {
 		s.mu.Lock()
 		s.sent = append(s.sent, sent...)
@@ -74,18 +100,20 @@ func (s *Service) setBacklog(to bool) (was bool) {
 	return was
 }
 
-// ended is the row of a run that ended, with its result redacted.
-func (s *Service) ended(run *Run) (store.RunRow, error) {
-	b := body{Avoided: run.Avoided}
+// row is the row of a run as it stands, with its result redacted.
+func (s *Service) row(run *Run, stored *executor.RunResult) (store.RunRow, error) {
+	b := body{Avoided: run.Avoided, Problem: run.Problem, Auto: run.auto, Started: run.started, Events: run.events, Calls: run.calls}
 	row := store.RunRow{ID: run.ID, Flow: run.Flow, Version: run.Version, State: run.State, Caller: run.Caller, DryRun: run.DryRun,
-		Started: run.Started, Ended: run.Ended, Exported: run.DryRun || s.archive == nil}
-	if run.Result != nil {
-		raw, err := json.Marshal(run.Result)
+		Started: run.Started, Ended: run.Ended, Exported: run.DryRun || s.archive == nil, Revision: run.Revision}
+	if stored != nil {
+		raw, err := executor.EncodeResult(stored)
 		if err != nil {
 			return row, fmt.Errorf("encode result: %w", err)
 		}
 		b.Result = s.redactor.Redact(raw)
-		row.StepsSaved = max(0, finished(run.Result)-1)
+		if !run.Ended.IsZero() {
+			row.StepsSaved = max(0, finished(stored)-1)
+		}
 	}
 	raw, err := json.Marshal(b)
 	if err != nil {
@@ -93,6 +121,15 @@ func (s *Service) ended(run *Run) (store.RunRow, error) {
 	}
 	row.Body = raw
 	return row, nil
+}
+
+// put stores a row over the revision that it has.
+func (s *Service) put(tx *store.Tx, tenant string, row *store.RunRow) error {
+	if err := tx.UpdateRun(tenant, *row, row.Revision); err != nil {
+		return err
+	}
+	row.Revision++
+	return nil
 }
 
 // send puts one finished run into the archive.
@@ -109,7 +146,7 @@ func (s *Service) sendAll(ctx context.Context, tenant string) error {
 	for {
 		var rows []store.RunRow
 		err := s.db.View(ctx, func(r *store.Reader) (err error) {
-			rows, err = r.UnexportedRuns(tenant, StateRunning, exportBatch)
+			rows, err = r.UnexportedRuns(tenant, exportBatch)
 			return err
 		})
 		if err != nil || len(rows) == 0 {
@@ -135,18 +172,26 @@ func (s *Service) sendAll(ctx context.Context, tenant string) error {
 }
 
 // Start is called once when the process opens the stores: runs that an earlier process left running are marked
-// interrupted, and finished runs that the archive lacks are sent. It returns the number of interrupted runs; the
-// archive being away is no error.
+// interrupted (Recover takes them up again), approvals whose time has passed are denied, and finished runs that the
+// archive lacks are sent. It returns the number of interrupted runs; the archive being away is no error.
 func (s *Service) Start(ctx context.Context, tenant string) (interrupted int, err error) {
-	err = s.db.Update(ctx, func(tx *store.Tx) error {
+	err = s.change(ctx, func(tx *store.Tx) error {
 		interrupted = 0
 		rows, err := tx.RunsInState(tenant, StateRunning)
 		if err != nil {
 			return err
 		}
 		for _, row := range rows {
-			row.State, row.Ended, row.Exported = StateInterrupted, s.now().UTC(), row.DryRun || s.archive == nil
-			if err := tx.FinishRun(tenant, row); err != nil {
+			run, err := fromRow(row, true)
+			if err != nil {
+				return err
+			}
+			run.State, run.Ended, run.auto, run.started = StateInterrupted, s.now().UTC(), true, true
+			run.Problem = &Problem{Code: string(flows.CodeUnavailable), Message: "the service ended while the run was going on"}
+			if row, err = s.row(run, run.Result); err != nil {
+				return err
+			}
+			if err := s.put(tx, tenant, &row); err != nil {
 				return err
 			}
 			interrupted++
@@ -155,6 +200,9 @@ func (s *Service) Start(ctx context.Context, tenant string) (interrupted int, er
 	})
 	if err != nil {
 		return 0, err
+	}
+	if err := s.ExpireApprovals(ctx, tenant); err != nil {
+		return interrupted, err
 	}
 	if s.archive != nil {
 		if err := s.sendAll(ctx, tenant); err != nil {

@@ -94,7 +94,7 @@ func newProfiler(name, version string) *profiler {
 }
 
 func (p *profiler) add(run *Run) {
-	if run.Result == nil || run.DryRun || p.out.Version != "" && run.Version != p.out.Version {
+	if run.Result == nil || run.Ended.IsZero() || run.DryRun || p.out.Version != "" && run.Version != p.out.Version {
 		return
 	}
 	p.out.Runs++

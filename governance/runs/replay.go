@@ -2,7 +2,6 @@ package runs
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"log/slog"
 
@@ -17,10 +16,12 @@ const (
 	ReplayReuse  = "reuse"  // steps before a step take their outputs from the record
 )
 
-// ReplayRequest asks to run a stored run again. FromStep counts with ReplayReuse only.
+// ReplayRequest asks to run a stored run again. FromStep counts with ReplayReuse only. DynamicParams are those that the
+// run had: they are not kept.
 type ReplayRequest struct {
-	Mode     string
-	FromStep int
+	Mode          string
+	FromStep      int
+	DynamicParams map[string]any
 }
 
 // Replay runs a stored run again, with the flow version that it ran and the tools as they are registered now, and
@@ -30,7 +31,9 @@ func (s *Service) Replay(ctx context.Context, actor governance.Actor, id string,
 	if err := governance.Permit(actor, governance.ActionRun); err != nil {
 		return nil, err
 	}
-	o := executor.ReplayOptions{Redact: s.redacted}
+	o := executor.ReplayOptions{DynamicParams: req.DynamicParams, Redact: func(r *executor.RunResult) *executor.RunResult {
+		return s.redacted(executor.Redact(r, req.DynamicParams))
+	}}
 	switch req.Mode {
 	case "", ReplayVerify:
 	case ReplayReuse:
@@ -42,7 +45,7 @@ func (s *Service) Replay(ctx context.Context, actor governance.Actor, id string,
 	if err != nil {
 		return nil, err
 	}
-	if run.Result == nil {
+	if run.Result == nil || run.Ended.IsZero() {
 		return nil, flows.NewError(flows.CodeConflict, fmt.Sprintf("run %s is %s and has no record to replay", id, run.State))
 	}
 	compiled, err := s.compiled(ctx, actor, run.Flow, run.Version)
@@ -70,10 +73,10 @@ func (s *Service) compiled(ctx context.Context, actor governance.Actor, name, ve
 
 // redacted is a result as it is stored.
 func (s *Service) redacted(result *executor.RunResult) *executor.RunResult {
-	raw, err := json.Marshal(result)
+	raw, err := executor.EncodeResult(result)
 	if err == nil {
-		out := new(executor.RunResult)
-		if err = json.Unmarshal(s.redactor.Redact(raw), out); err == nil {
+		var out *executor.RunResult
+		if out, err = executor.DecodeResult(s.redactor.Redact(raw)); err == nil {
 			return out
 		}
 	}

@@ -1,11 +1,11 @@
 // Package runs is the run service: it admits a run of an approved flow, executes it with the deterministic engine,
-// and keeps what happened. A run is written before it starts and when it ends, so that a crash leaves a run that
-// says it was interrupted; finished runs are copied to the event store for reports, and every call of a tool is
+// and keeps what happened. A run is written before it starts, after each level of its steps (as an encrypted checkpoint)
+// and when it ends, so that it goes on after a crash where it was, or says that it was interrupted. Calls that need a
+// person's approval make the run wait, over restarts too. Finished runs are copied to the event store for reports, and every call of a tool is
 // recorded there as a tool call of a flow.
 package runs
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -19,24 +19,33 @@ import (
 // States of a run beside the statuses of package executor.
 const (
 	StateRunning     = "running"
-	StateInterrupted = "interrupted" // the process ended under it
+	StateInterrupted = "interrupted" // the process ended under it, or it cannot go on by itself
 )
 
-// Run is one flow run. Result is what happened: complete when Service.Run returns it, redacted when it is read
-// back, nil while the run goes on, in lists, and when it was interrupted.
+// Run is one flow run. Result is what happened: complete when Service.Run returns it, without the values of dynamic
+// params except in the final output; redacted when it is read back; nil while the run goes on, in lists, and when it was
+// interrupted; so far when it waits for approvals.
 type Run struct {
-	ID      string
-	Flow    string
-	Version string
-	State   string // StateRunning, StateInterrupted or a status of the result
-	Caller  string // principal
-	DryRun  bool
-	Started time.Time
-	Ended   time.Time // zero while it runs
-	Result  *executor.RunResult
-	Avoided Avoided
+	ID        string
+	Flow      string
+	Version   string
+	State     string // StateRunning, StateInterrupted or a status of the result
+	Caller    string // principal
+	DryRun    bool
+	Started   time.Time
+	Ended     time.Time // zero while it runs or waits
+	Result    *executor.RunResult
+	Avoided   Avoided
+	Approvals []Approval // that it asked for; nil in lists of runs that do not wait
+	Problem   *Problem   // why it did not go on, where that is no step's failure
+	Revision  int64      // rises with every change
 	// Replayed is set when an idempotency key gave an earlier run.
 	Replayed bool
+
+	auto    bool  // interrupted, and goes on by itself when the service starts
+	started bool  // interrupted, and the next level may have been at work
+	events  int64 // number of the last event
+	calls   int   // recorded so far
 }
 
 // Avoided is what the run saved by the averages of the stretches that its flow replaces; zero for dry runs and
@@ -52,23 +61,26 @@ type Avoided struct {
 type body struct {
 	Result  json.RawMessage `json:",omitempty"` // redacted
 	Avoided Avoided
+	Problem *Problem `json:",omitempty"`
+	Auto    bool     `json:",omitempty"`
+	Started bool     `json:",omitempty"`
+	Events  int64    `json:",omitempty"`
+	Calls   int      `json:",omitempty"`
 }
 
 func fromRow(row store.RunRow, withResult bool) (*Run, error) {
 	run := &Run{ID: row.ID, Flow: row.Flow, Version: row.Version, State: row.State, Caller: row.Caller, DryRun: row.DryRun,
-		Started: row.Started, Ended: row.Ended}
+		Started: row.Started, Ended: row.Ended, Revision: row.Revision}
 	var b body
 	if err := json.Unmarshal(row.Body, &b); err != nil {
 		return nil, fmt.Errorf("stored run %s: %w", row.ID, err)
 	}
-	run.Avoided = b.Avoided
+	run.Avoided, run.Problem, run.auto, run.started, run.events, run.calls = b.Avoided, b.Problem, b.Auto, b.Started, b.Events, b.Calls
 	if !withResult || b.Result == nil {
 		return run, nil
 	}
-	d := json.NewDecoder(bytes.NewReader(b.Result))
-	d.UseNumber()
-	run.Result = new(executor.RunResult)
-	if err := d.Decode(run.Result); err != nil {
+	var err error
+	if run.Result, err = executor.DecodeResult(b.Result); err != nil {
 		return nil, fmt.Errorf("stored run %s: %w", row.ID, err)
 	}
 	return run, nil
@@ -122,6 +134,9 @@ func exported(row store.RunRow) (eventstore.Run, error) {
 	if run.Result != nil {
 		out.Steps, out.StepsDone = len(run.Result.ExecutionLog), finished(run.Result)
 		out.ErrorCode = errorCode(run.Result)
+	}
+	if run.Problem != nil {
+		out.ErrorCode = run.Problem.Code
 	}
 	return out, nil
 }

@@ -1,6 +1,7 @@
 package runs
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -8,6 +9,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -20,9 +23,10 @@ import (
 	eventstore "pave/ingest/store"
 )
 
-// Gate says whether a flow may run now; governance.Service is one.
+// Gate says whether a flow may run now, and by which policy calls are approved; governance.Service is one.
 type Gate interface {
 	Admit(ctx context.Context, actor governance.Actor, name, version string) (*governance.Admission, error)
+	Policy(ctx context.Context, actor governance.Actor) (policy governance.Policy, revision int64, err error)
 }
 
 // Archive keeps finished runs for reports; an event store is one.
@@ -37,7 +41,7 @@ type Recorder interface {
 
 // Limits of the service.
 const (
-	DefaultMaxConcurrent = 64
+	DefaultMaxConcurrent = 1024
 	idempotencyAge       = 24 * time.Hour
 	maxPlans             = 512
 )
@@ -48,40 +52,60 @@ type Options struct {
 	Catalogue Catalogue
 	Store     *store.DB
 	// Engine configures the engine that the service builds; its NewID makes run and trace ids, its Now defaults to
-	// time.Now.
+	// time.Now. The service sets Approver and Checkpoints.
 	Engine   executor.Options
 	Archive  Archive         // nil: runs stay in the state store only
 	Recorder Recorder        // nil: executed steps are not recorded as tool calls
 	Redactor ingest.Redactor // of stored results; nil makes one with a key of this process
+	Vault    *Vault          // seals checkpoints; nil makes one with a key of this process, which no other can open
 	// MaxConcurrent runs at a time, more are refused with CodeFull; 0 means DefaultMaxConcurrent.
 	MaxConcurrent int
-	Logger        *slog.Logger // nil discards
+	// ApprovalExpiry is how long a run waits for an approval; 0 means DefaultApprovalExpiry.
+	ApprovalExpiry time.Duration
+	// KeepCheckpoints keeps the checkpoints of failed and cancelled runs for this time, so that they can be resumed; 0
+	// deletes every checkpoint when its run ends.
+	KeepCheckpoints time.Duration
+	Logger          *slog.Logger // nil discards
 }
 
-// Service runs flows. It is safe for concurrent use; a run lives on the goroutine of its caller.
+// Service runs flows. It is safe for concurrent use. A run lives on the goroutine of its caller or, when it is detached,
+// resumed or goes on after an approval, on one of the service's, which Close ends.
 type Service struct {
-	gate      Gate
-	catalogue Catalogue
-	db        *store.DB
-	engine    *executor.Engine
-	archive   Archive
-	recorder  Recorder
-	redactor  ingest.Redactor
-	slots     chan struct{}
-	log       *slog.Logger
-	now       func() time.Time
-	newID     func() string
+	gate            Gate
+	catalogue       Catalogue
+	db              *store.DB
+	engine          *executor.Engine
+	archive         Archive
+	recorder        Recorder
+	redactor        ingest.Redactor
+	vault           *Vault
+	slots           chan struct{}
+	approvalExpiry  time.Duration
+	keepCheckpoints time.Duration
+	log             *slog.Logger
+	now             func() time.Time
+	newID           func() string
+
+	base       context.Context // of the runs on goroutines of the service
+	stop       context.CancelCauseFunc
+	background sync.WaitGroup
 
 	mu      sync.Mutex
 	plans   map[string]*executor.Plan // by admission key
+	live    map[string]*live          // by run
+	feeds   map[string]*feed          // of runs that go on, or that somebody reads
+	params  map[string]map[string]any // dynamic, of runs that wait
 	sent    []sentRun                 // archived, not yet marked so
 	backlog bool                      // a finished run could not be archived
 }
 
-// New builds a Service.
+// New builds a Service; Close it.
 func New(o Options) *Service {
-	s := &Service{gate: o.Gate, catalogue: o.Catalogue, db: o.Store, archive: o.Archive, recorder: o.Recorder, redactor: o.Redactor, log: o.Logger,
-		now: o.Engine.Now, newID: o.Engine.NewID, plans: map[string]*executor.Plan{}}
+	s := &Service{gate: o.Gate, catalogue: o.Catalogue, db: o.Store, archive: o.Archive, recorder: o.Recorder, redactor: o.Redactor, vault: o.Vault,
+		approvalExpiry: cmp.Or(o.ApprovalExpiry, DefaultApprovalExpiry), keepCheckpoints: o.KeepCheckpoints, log: o.Logger,
+		now: o.Engine.Now, newID: o.Engine.NewID, plans: map[string]*executor.Plan{}, live: map[string]*live{}, feeds: map[string]*feed{},
+		params: map[string]map[string]any{}}
+	s.base, s.stop = context.WithCancelCause(context.Background())
 	if s.now == nil {
 		s.now = time.Now
 	}
@@ -91,6 +115,9 @@ func New(o Options) *Service {
 	if s.redactor == nil {
 		s.redactor = ingest.NewKeyRedactor(nil)
 	}
+	if s.vault == nil {
+		s.vault = newProcessVault()
+	}
 	if o.MaxConcurrent <= 0 {
 		o.MaxConcurrent = DefaultMaxConcurrent
 	}
@@ -98,6 +125,10 @@ func New(o Options) *Service {
 	engine := o.Engine
 	engine.Now = s.now
 	engine.Invoker = &watcher{next: engine.Invoker, now: s.now}
+	engine.Approver, engine.Checkpoints = approver{s}, &checkpointer{s: s}
+	if engine.Decider != nil {
+		engine.Decider = &discreet{s: s, next: engine.Decider}
+	}
 	s.engine = executor.New(engine)
 	return s
 }
@@ -105,29 +136,44 @@ func New(o Options) *Service {
 // Request asks for one run. Version "" takes the flow's active version. The same IdempotencyKey of the same
 // principal within 24 hours gives the first run again instead of a second one.
 type Request struct {
-	Flow           string
-	Version        string
-	Input          map[string]any
+	Flow    string
+	Version string
+	Input   map[string]any
+	// DynamicParams are values beside the input, secrets as a rule: mappings see them as context keys. They are in the
+	// final output that the caller gets and nowhere else.
+	DynamicParams  map[string]any
 	IdempotencyKey string
 	DryRun         bool
+	// DryRunUnsupported is what a dry run does with a tool that it may not call: executor.DryRunSkip ("") or DryRunAbort.
+	DryRunUnsupported string
+	// Detach lets the run go on when the caller goes. Run answers at its end, and after Wait as it stands.
+	Detach bool
+	Wait   time.Duration
 	// OnEvent receives the run's events in order, on the run's goroutine; it must return soon. A run that an idempotency
 	// key gives again has none.
 	OnEvent func(executor.Event)
 }
 
-func (r *Request) hash() string {
-	raw := value.Canonical(map[string]any{"flow": r.Flow, "version": r.Version, "input": r.Input, "dry_run": r.DryRun})
-	sum := sha256.Sum256(raw)
+// hash names the request. Params are named by a keyed hash, which does not give them away.
+func (s *Service) hash(r *Request) string {
+	body := map[string]any{"flow": r.Flow, "version": r.Version, "input": r.Input, "dry_run": r.DryRun}
+	if len(r.DynamicParams) > 0 {
+		body["dynamic_params"] = hex.EncodeToString(s.vault.mac(value.Canonical(r.DynamicParams)))
+	}
+	sum := sha256.Sum256(value.Canonical(body))
 	return hex.EncodeToString(sum[:])
 }
 
 const operation = "run"
 
-// Run executes a flow and returns when it ended. A flow that fails, is handed back or is cancelled by ctx is a
-// result; an error means that it did not start, and carries its code: not_found, forbidden, flow_not_active,
-// tool_drift, unbound_tools, compile_failed, full, idempotency_reuse, in_progress.
+// Run executes a flow and returns when it ended or waits for approvals. A flow that fails, is handed back or is cancelled
+// by ctx is a result; an error means that it did not start, and carries its code: not_found, forbidden, invalid,
+// flow_not_active, tool_drift, unbound_tools, compile_failed, full, idempotency_reuse, in_progress.
 func (s *Service) Run(ctx context.Context, actor governance.Actor, req Request) (*Run, error) {
 	if err := governance.Permit(actor, governance.ActionRun); err != nil {
+		return nil, err
+	}
+	if err := (&executor.RunInput{DryRunUnsupported: req.DryRunUnsupported}).Check(); err != nil {
 		return nil, err
 	}
 	if run, err := s.earlier(ctx, actor, &req); run != nil || err != nil {
@@ -141,44 +187,41 @@ func (s *Service) Run(ctx context.Context, actor governance.Actor, req Request) 
 	if err != nil {
 		return nil, err
 	}
-	select {
-	case s.slots <- struct{}{}:
-		defer func() { <-s.slots }()
-	default:
-		return nil, &flows.Error{Code: flows.CodeFull, Message: fmt.Sprintf("%d runs are going on; retry later", cap(s.slots)),
-			Err: &ingest.RetryError{After: time.Second}}
+	if err := s.enter(); err != nil {
+		return nil, err
 	}
 	run := &Run{ID: s.newID(), Flow: admission.Version.Flow.Name, Version: admission.Version.Flow.Version, State: StateRunning,
-		Caller: actor.Principal, DryRun: req.DryRun, Started: s.now().UTC()}
-	if first, err := s.begin(ctx, actor, &req, run); first != nil || err != nil {
+		Caller: actor.Principal, DryRun: req.DryRun, Started: s.now().UTC(), Revision: 1}
+	l := &live{tenant: tenant(actor), actor: actor, run: run, admission: admission, plan: plan, params: req.DynamicParams, careful: careful(admission),
+		log: &callLog{}, done: make(chan struct{})}
+	in := begun{TraceID: s.newID(), Unsupported: req.DryRunUnsupported, Plan: admission.Key, Params: slices.Sorted(maps.Keys(req.DynamicParams))}
+	if first, err := s.begin(ctx, &req, l, in); first != nil || err != nil {
+		s.leave()
 		return first, err
 	}
-	log := &callLog{}
-	inside := context.WithValue(context.WithValue(ctx, callLogKey{}, log), actorKey{}, actor)
-	run.Result = s.engine.Run(inside, plan,
-		executor.RunInput{Input: req.Input, RunID: run.ID, DryRun: req.DryRun, OnEvent: req.OnEvent})
-	run.State, run.Ended = run.Result.Status, s.now().UTC()
-	if !run.DryRun {
-		run.Avoided = avoided(&admission.Version, run.Result)
+	l.feed = s.hold(run.ID, 0)
+	start := func(ctx context.Context) (*executor.RunResult, error) {
+		input := s.input(l, req.OnEvent)
+		input.Input, input.TraceID, input.DryRunUnsupported = req.Input, in.TraceID, req.DryRunUnsupported
+		return s.engine.Run(ctx, plan, input), nil
 	}
-	// The run has happened: what it did is kept even when the caller has gone.
-	ctx = context.WithoutCancel(ctx)
-	s.record(ctx, tenant(actor), run, log.close())
-	s.finish(ctx, tenant(actor), run)
+	if req.Detach {
+		s.detach(l, start)
+		return s.await(ctx, l, req.Wait)
+	}
+	defer s.leave()
+	s.execute(ctx, l, start)
 	return run, nil
 }
-
-// actorKey is the context key of a run's caller.
-type actorKey struct{}
 
 // RunFlow runs the active version of a flow within a run, for tools that call flows, and returns its final output. It
 // may do what the run's caller may; its tool calls are recorded with the run, which has the only record of it.
 func (s *Service) RunFlow(ctx context.Context, name string, input map[string]any) (map[string]any, error) {
-	actor, ok := ctx.Value(actorKey{}).(governance.Actor)
-	if !ok {
+	l := liveOf(ctx)
+	if l == nil {
 		return nil, fmt.Errorf("flow %s was called outside of a run", name)
 	}
-	admission, err := s.gate.Admit(ctx, actor, name, "")
+	admission, err := s.gate.Admit(ctx, l.actor, name, "")
 	if err != nil {
 		return nil, err
 	}
@@ -186,7 +229,7 @@ func (s *Service) RunFlow(ctx context.Context, name string, input map[string]any
 	if err != nil {
 		return nil, err
 	}
-	result := s.engine.Run(ctx, plan, executor.RunInput{Input: input})
+	result := s.engine.Run(ctx, plan, executor.RunInput{Input: input, CacheScope: l.tenant})
 	if result.Success {
 		return result.FinalOutput, nil
 	}
@@ -226,7 +269,7 @@ func (s *Service) earlier(ctx context.Context, actor governance.Actor, req *Requ
 
 // replay is the run that a used key made.
 func (s *Service) replay(r *store.Reader, tenant string, req *Request, row store.IdempotencyRow) (*Run, error) {
-	if row.BodyHash != req.hash() {
+	if row.BodyHash != s.hash(req) {
 		return nil, flows.NewError(flows.CodeIdempotencyReuse, "this Idempotency-Key was used with another request; take a new key")
 	}
 	kept, err := r.Run(tenant, row.Object)
@@ -245,30 +288,70 @@ func (s *Service) replay(r *store.Reader, tenant string, req *Request, row store
 }
 
 // begin writes the run before it starts. When another request with the same key came first, its run is returned.
-func (s *Service) begin(ctx context.Context, actor governance.Actor, req *Request, run *Run) (first *Run, err error) {
+func (s *Service) begin(ctx context.Context, req *Request, l *live, how begun) (first *Run, err error) {
+	run := l.run
 	raw, err := json.Marshal(body{})
 	if err != nil {
 		return nil, fmt.Errorf("encode run: %w", err)
 	}
-	err = s.db.Update(ctx, func(tx *store.Tx) error {
+	how.Input = value.Encode(req.Input)
+	sealed, err := s.sealBegun(l.tenant, run.ID, how)
+	if err != nil {
+		return nil, err
+	}
+	err = s.change(ctx, func(tx *store.Tx) error {
 		if req.IdempotencyKey != "" {
-			row, ours, err := tx.Claim(tenant(actor), store.IdempotencyRow{Principal: actor.Principal, Operation: operation, Key: req.IdempotencyKey,
-				BodyHash: req.hash(), Object: run.ID, CreatedAt: run.Started}, run.Started.Add(-idempotencyAge))
+			row, ours, err := tx.Claim(l.tenant, store.IdempotencyRow{Principal: run.Caller, Operation: operation, Key: req.IdempotencyKey,
+				BodyHash: s.hash(req), Object: run.ID, CreatedAt: run.Started}, run.Started.Add(-idempotencyAge))
 			if err != nil {
 				return err
 			}
 			if !ours {
-				first, err = s.replay(&tx.Reader, tenant(actor), req, row)
+				first, err = s.replay(&tx.Reader, l.tenant, req, row)
 				return err
 			}
 		}
-		return tx.InsertRun(tenant(actor), store.RunRow{ID: run.ID, Flow: run.Flow, Version: run.Version, State: run.State, Caller: run.Caller,
+		if err := tx.InsertCheckpoint(l.tenant, store.CheckpointRow{RunID: run.ID, Begun: sealed}); err != nil {
+			return err
+		}
+		return tx.InsertRun(l.tenant, store.RunRow{ID: run.ID, Flow: run.Flow, Version: run.Version, State: run.State, Caller: run.Caller,
 			DryRun: run.DryRun, Started: run.Started, Body: raw})
 	})
-	if errors.Is(err, store.ErrFull) {
-		err = &flows.Error{Code: flows.CodeFull, Message: "the disk of the state store is full; free space and retry", Err: err}
-	}
 	return first, err
+}
+
+// change is one transaction whose conditions have their codes.
+func (s *Service) change(ctx context.Context, fn func(*store.Tx) error) error {
+	err := s.db.Update(ctx, fn)
+	switch {
+	case errors.Is(err, store.ErrFull):
+		return &flows.Error{Code: flows.CodeFull, Message: "the disk of the state store is full; free space and retry", Err: err}
+	case errors.Is(err, store.ErrStale):
+		return &flows.Error{Code: flows.CodeStale, Message: "the run was changed meanwhile; read it again", Err: err}
+	}
+	return err
+}
+
+// system is the actor for what the service itself must know.
+func (s *Service) system(tenant string) governance.Actor {
+	return governance.Actor{Tenant: tenant, Principal: systemPrincipal, Scopes: []governance.Scope{governance.ScopeRead}}
+}
+
+// audit notes a change of a run in its transaction.
+func (s *Service) audit(tx *store.Tx, tenant, by, action, runID string, detail map[string]any) error {
+	row := store.AuditRow{At: s.now().UTC(), Actor: by, Action: action, Object: "run/" + runID}
+	if detail != nil {
+		raw, err := json.Marshal(detail)
+		if err != nil {
+			return fmt.Errorf("audit detail: %w", err)
+		}
+		row.Detail = raw
+	}
+	return tx.Audit(tenant, row)
+}
+
+func errFull(n int) error {
+	return &flows.Error{Code: flows.CodeFull, Message: fmt.Sprintf("%d runs are going on; retry later", n), Err: &ingest.RetryError{After: time.Second}}
 }
 
 // plan compiles what was admitted, once for equal content.
@@ -322,12 +405,16 @@ func errorsOf(found []executor.Diagnostic) []flows.ErrorDetail {
 }
 
 // record keeps the calls of a run as tool calls. The run has its own record, so a failure here is only logged.
-func (s *Service) record(ctx context.Context, tenant string, run *Run, calls []call) {
+func (s *Service) record(ctx context.Context, l *live, calls []call) {
 	if s.recorder == nil || len(calls) == 0 {
 		return
 	}
-	if _, err := s.recorder.Record(ctx, tenant, events(run, calls)); err != nil {
-		s.log.ErrorContext(ctx, "record the calls of a run", "run_id", run.ID, "calls", len(calls), "error", err)
+	err := s.hide(calls, l.params)
+	if err == nil {
+		_, err = s.recorder.Record(ctx, l.tenant, events(l.run, calls))
+	}
+	if err != nil {
+		s.log.ErrorContext(ctx, "record the calls of a run", "run_id", l.run.ID, "calls", len(calls), "error", err)
 	}
 }
 
@@ -344,17 +431,38 @@ func (s *Service) Get(ctx context.Context, actor governance.Actor, id string) (r
 	if err := governance.Permit(actor, governance.ActionRead); err != nil {
 		return nil, err
 	}
+	return s.read(ctx, tenant(actor), id)
+}
+
+func (s *Service) read(ctx context.Context, tenant, id string) (run *Run, err error) {
 	err = s.db.View(ctx, func(r *store.Reader) error {
-		row, err := r.Run(tenant(actor), id)
-		if errors.Is(err, store.ErrNotFound) {
-			return &flows.Error{Code: flows.CodeNotFound, Message: fmt.Sprintf("there is no run %q", id), Err: err}
+		row, err := runIn(r, tenant, id)
+		if err != nil {
+			return err
 		}
-		if err == nil {
-			run, err = fromRow(row, true)
+		if run, err = fromRow(row, true); err != nil {
+			return err
 		}
+		run.Approvals, err = approvalsIn(r, tenant, id)
 		return err
 	})
 	return run, err
+}
+
+func runIn(r *store.Reader, tenant, id string) (store.RunRow, error) {
+	row, err := r.Run(tenant, id)
+	if errors.Is(err, store.ErrNotFound) {
+		return row, &flows.Error{Code: flows.CodeNotFound, Message: fmt.Sprintf("there is no run %q", id), Err: err}
+	}
+	return row, err
+}
+
+// sameRevision compares an If-Match revision with a run's; 0 means that none was given.
+func sameRevision(row store.RunRow, given int64) error {
+	if given != 0 && given != row.Revision {
+		return flows.NewError(flows.CodeStale, fmt.Sprintf("run %s has revision %d, not %d; read it again", row.ID, row.Revision, given))
+	}
+	return nil
 }
 
 // List lists runs, newest first, without their results.
@@ -377,6 +485,9 @@ func (s *Service) list(ctx context.Context, actor governance.Actor, f Filter, wi
 		page.Next = rows.Next
 		for _, row := range rows.Items {
 			run, err := fromRow(row, withResults)
+			if err == nil && row.State == executor.StatusAwaitingApproval {
+				run.Approvals, err = approvalsIn(r, tenant(actor), row.ID)
+			}
 			if err != nil {
 				return err
 			}

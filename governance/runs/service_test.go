@@ -57,6 +57,7 @@ func (a *flakyArchive) PutRun(ctx context.Context, tenant string, run eventstore
 type bench struct {
 	*runs.Service
 	dir    string
+	opts   runs.Options
 	gov    *governance.Service
 	db     *store.DB
 	events *flakyArchive
@@ -86,14 +87,27 @@ func newBench(t testing.TB, change func(*runs.Options)) *bench {
 		return map[string]any{"name": fmt.Sprintf("name of %v", in["user_id"])}, nil
 	}, true)
 	b.gov = governance.New(governance.Options{Store: b.db, Check: runs.Check, Stats: events})
-	opts := runs.Options{Gate: b.gov, Catalogue: b.gov, Store: b.db, Archive: b.events, Recorder: recorder,
+	vault, err := runs.NewVault(bytes.Repeat([]byte{7}, runs.VaultKeySize))
+	require.NoError(t, err)
+	opts := runs.Options{Vault: vault, Gate: b.gov, Catalogue: b.gov, Store: b.db, Archive: b.events, Recorder: recorder,
 		Engine: executor.Options{Invoker: executor.NewMux(map[string]executor.Invoker{local.Kind: b.tools}), NewID: uuid.NewString}}
 	if change != nil {
 		change(&opts)
 	}
+	b.opts = opts
 	b.Service = runs.New(opts)
+	t.Cleanup(func() { require.NoError(t, b.Close()) })
 	b.promote(t)
 	return b
+}
+
+// restart lets the service end and another one take its place, over the same store.
+func (b *bench) restart(t testing.TB) {
+	t.Helper()
+	require.NoError(t, b.Close())
+	b.Service = runs.New(b.opts)
+	_, err := b.Start(ctx, tenant)
+	require.NoError(t, err)
 }
 
 func tool(name string, in, out string) *flows.Tool {

@@ -19,6 +19,7 @@ type RunRow struct {
 	StepsSaved int
 	// Exported is set once the finished run is in the event store.
 	Exported bool
+	Revision int64  // rises with every change
 	Body     []byte // redacted result and the rest as JSON
 }
 
@@ -36,12 +37,12 @@ type RunEstimate struct {
 	StepsSaved    int64
 }
 
-const runColumns = `id, flow, version, state, caller, dry_run, started_at, ended_at, steps_saved, exported, body`
+const runColumns = `id, flow, version, state, caller, dry_run, started_at, ended_at, steps_saved, exported, revision, body`
 
 func scanRun(s scanner, more ...any) (r RunRow, err error) {
 	var started, ended int64
 	err = s.Scan(append([]any{&r.ID, &r.Flow, &r.Version, &r.State, &r.Caller, &r.DryRun, &started, &ended, &r.StepsSaved,
-		&r.Exported, &r.Body}, more...)...)
+		&r.Exported, &r.Revision, &r.Body}, more...)...)
 	r.Started, r.Ended = fromMicros(started), fromMicros(ended)
 	return r, err
 }
@@ -64,10 +65,9 @@ func (r *Reader) Runs(tenant string, q RunQuery) (Page[RunRow], error) {
 	return readPage(r, pq, func(s scanner, key *float64, id *string) (RunRow, error) { return scanRun(s, key, id) })
 }
 
-// UnexportedRuns lists runs that are not marked as being in the event store, those in the live state apart, oldest
-// first, at most limit.
-func (r *Reader) UnexportedRuns(tenant, live string, limit int) ([]RunRow, error) {
-	return r.runs(`exported = 0 AND state <> ? ORDER BY started_at, id LIMIT ?`, tenant, live, limit)
+// UnexportedRuns lists ended runs that are not marked as being in the event store, oldest first, at most limit.
+func (r *Reader) UnexportedRuns(tenant string, limit int) ([]RunRow, error) {
+	return r.runs(`exported = 0 AND ended_at > 0 ORDER BY started_at, id LIMIT ?`, tenant, limit)
 }
 
 // RunsInState lists every run in a state, oldest first.
@@ -91,21 +91,18 @@ func (r *Reader) RunEstimates(tenant string, from, to time.Time) ([]RunEstimate,
 		GROUP BY flow, version ORDER BY flow, version`, tenant, micros(from), micros(to), micros(to))
 }
 
-// InsertRun stores a run that starts now. Errors: ErrExists.
+// InsertRun stores a run that starts now, as revision 1. Errors: ErrExists.
 func (tx *Tx) InsertRun(tenant string, r RunRow) error {
-	_, err := tx.exec(`INSERT INTO runs (tenant, `+runColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, tenant, r.ID, r.Flow, r.Version,
+	_, err := tx.exec(`INSERT INTO runs (tenant, `+runColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, ?)`, tenant, r.ID, r.Flow, r.Version,
 		r.State, r.Caller, r.DryRun, micros(r.Started), micros(r.Ended), r.StepsSaved, r.Exported, r.Body)
 	return err
 }
 
-// FinishRun stores the end of a run. Errors: ErrNotFound.
-func (tx *Tx) FinishRun(tenant string, r RunRow) error {
-	n, err := tx.exec(`UPDATE runs SET state = ?, ended_at = ?, steps_saved = ?, exported = ?, body = ? WHERE tenant = ? AND id = ?`,
-		r.State, micros(r.Ended), r.StepsSaved, r.Exported, r.Body, tenant, r.ID)
-	if err == nil && n == 0 {
-		return ErrNotFound
-	}
-	return err
+// UpdateRun stores the state of a run whose revision is still ifRevision, and raises it by one. Errors: ErrStale.
+func (tx *Tx) UpdateRun(tenant string, r RunRow, ifRevision int64) error {
+	return tx.swap(`UPDATE runs SET state = ?, ended_at = ?, steps_saved = ?, exported = ?, body = ?, revision = revision + 1
+		WHERE tenant = ? AND id = ? AND revision = ?`,
+		r.State, micros(r.Ended), r.StepsSaved, r.Exported, r.Body, tenant, r.ID, ifRevision)
 }
 
 // MarkExported notes that the event store has a run.

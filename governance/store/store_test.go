@@ -301,15 +301,19 @@ func TestRunsExportQueueAndEstimates(t *testing.T) {
 	})
 	update(t, db, func(tx *Tx) error {
 		for i := range 4 {
-			if err := tx.FinishRun("t", RunRow{ID: fmt.Sprint(i), State: "succeeded", StepsSaved: 2, Ended: epoch.Add(time.Hour), Body: []byte(`{}`)}); err != nil {
+			if err := tx.UpdateRun("t", RunRow{ID: fmt.Sprint(i), State: "succeeded", StepsSaved: 2, Ended: epoch.Add(time.Hour), Body: []byte(`{}`)}, 1); err != nil {
 				return err
 			}
 		}
 		return tx.MarkExported("t", "0")
 	})
-	require.ErrorIs(t, db.Update(context.Background(), func(tx *Tx) error { return tx.FinishRun("t", RunRow{ID: "none", Body: []byte(`{}`)}) }), ErrNotFound)
+	for id, revision := range map[string]int64{"none": 1, "0": 1} { // run 0 has revision 2 by now
+		require.ErrorIs(t, db.Update(context.Background(), func(tx *Tx) error {
+			return tx.UpdateRun("t", RunRow{ID: id, Body: []byte(`{}`)}, revision)
+		}), ErrStale)
+	}
 	view(t, db, func(r *Reader) error {
-		pending, err := r.UnexportedRuns("t", "running", 10)
+		pending, err := r.UnexportedRuns("t", 10)
 		require.NoError(t, err)
 		require.Len(t, pending, 3)
 		require.Equal(t, "1", pending[0].ID)

@@ -1,0 +1,266 @@
+package runs_test
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"pave/executor"
+	"pave/flows"
+	"pave/governance"
+	"pave/governance/runs"
+	"pave/governance/store"
+)
+
+const patience = 10 * time.Second
+
+// clock is a clock that tests set.
+type clock struct{ at atomic.Int64 }
+
+func newClock() *clock {
+	c := &clock{}
+	c.at.Store(time.Date(2026, 11, 1, 9, 0, 0, 0, time.UTC).UnixNano())
+	return c
+}
+
+func (c *clock) now() time.Time           { return time.Unix(0, c.at.Load()).UTC() }
+func (c *clock) advance(by time.Duration) { c.at.Add(int64(by)) }
+func (c *clock) use(o *runs.Options)      { o.Engine.Now = c.now }
+func approveFlow(names ...string) *flows.Flow {
+	f := &flows.Flow{FormatVersion: flows.FormatVersion11, Type: flows.TypeFlow, Name: "pay_back", Version: "0.1.0", Description: "Pay back.",
+		InputSchema: flows.RawSchema(`{"type":"object","properties":{"email":{"type":"string"},"amount":{"type":"integer"},"password":{"type":"string"}},"required":["email","amount"]}`)}
+	password := flows.Key("password")
+	optional := flows.MappingValue{Kind: flows.MapOptional, Inner: &password}
+	for _, name := range names {
+		step := flows.Step{ToolName: name, OutputAs: name}
+		if name == "find_user" {
+			step.InputMapping = flows.Mapping{{Target: "email", Value: flows.Key("email")}}
+		} else {
+			step.InputMapping = flows.Mapping{{Target: "user_id", Value: flows.Pointer("/find_user/user_id")}, {Target: "amount", Value: flows.Key("amount")},
+				{Target: "password", Value: optional}}
+		}
+		f.Steps = append(f.Steps, step)
+	}
+	return f
+}
+
+// withRefunds brings the flow find_user, refund into service; a refund needs an approval.
+func (b *bench) withRefunds(t testing.TB) *atomic.Int64 {
+	t.Helper()
+	refund := tool("refund", `{"type":"object","properties":{"user_id":{"type":"string"},"amount":{"type":"integer"},"password":{"type":"string"}},"required":["user_id","amount"]}`,
+		`{"type":"object","properties":{"paid":{"type":"integer"},"to":{"type":"string"}},"required":["paid","to"]}`)
+	refund.Safety.SideEffects, refund.Safety.Idempotent, refund.Safety.SafeToRetry = flows.EffectExternal, false, false
+	refund.Safety.Cacheable = false
+	refund.Safety.RequiresApproval, refund.Safety.ApprovalReason = true, "money leaves the house"
+	calls := new(atomic.Int64)
+	b.tools.Register("refund", func(_ context.Context, in map[string]any) (any, error) {
+		calls.Add(1)
+		return map[string]any{"paid": in["amount"], "to": in["user_id"]}, nil
+	}, true)
+	_, err := b.gov.ApplyTools(ctx, admin, []*flows.Tool{refund})
+	require.NoError(t, err)
+	b.activate(t, approveFlow("find_user", "refund"))
+	return calls
+}
+
+var refundInput = map[string]any{"email": "ann@example.com", "amount": int64(12), "password": "hunter2-long"}
+
+func (b *bench) waiting(t testing.TB) *runs.Run {
+	t.Helper()
+	run, err := b.Run(ctx, ci, runs.Request{Flow: "pay_back", Input: refundInput})
+	require.NoError(t, err)
+	require.Equal(t, executor.StatusAwaitingApproval, run.State)
+	return run
+}
+
+// nothingKept checks that a run's checkpoint is gone.
+func (b *bench) nothingKept(t testing.TB, id string) {
+	t.Helper()
+	require.NoError(t, b.db.View(ctx, func(r *store.Reader) error {
+		_, err := r.Checkpoint(tenant, id)
+		require.ErrorIs(t, err, store.ErrNotFound)
+		return nil
+	}))
+}
+
+func TestRunWaitsForApprovalAcrossARestart(t *testing.T) {
+	b := newBench(t, nil)
+	calls := b.withRefunds(t)
+	run := b.waiting(t)
+	require.Len(t, run.Result.ExecutionLog, 1, "the step before has run")
+	b.restart(t)
+
+	page, err := b.List(ctx, ci, runs.Filter{State: executor.StatusAwaitingApproval})
+	require.NoError(t, err)
+	require.Len(t, page.Items, 1)
+	require.Len(t, page.Items[0].Approvals, 1)
+	asked := page.Items[0].Approvals[0]
+	require.Equal(t, []any{"1", "pending", "refund", flows.EffectExternal, "money leaves the house"}, []any{asked.Step, asked.Decision, asked.ToolName, asked.SideEffects, asked.Why})
+	require.Equal(t, "u-ann@example.com", asked.Inputs["user_id"])
+	require.Contains(t, asked.Inputs["password"], "redacted")
+	require.Zero(t, calls.Load())
+	for _, file := range []string{"state.db", "state.db-wal", "events.db", "events.db-wal"} {
+		content, err := os.ReadFile(filepath.Join(b.dir, file))
+		require.NoError(t, err)
+		require.False(t, bytes.Contains(content, []byte("hunter2-long")), file)
+	}
+
+	kept, err := b.Get(ctx, ci, run.ID)
+	require.NoError(t, err)
+	done, err := b.Decide(ctx, bob, run.ID, runs.DecisionRequest{Decision: executor.Approve, Reason: "customer is right", IfRevision: kept.Revision, Wait: patience})
+	require.NoError(t, err)
+	require.Equal(t, executor.StatusSucceeded, done.State)
+	require.Equal(t, map[string]any{"paid": int64(12), "to": "u-ann@example.com"}, done.Result.FinalOutput["refund"])
+	require.Equal(t, "customer is right", *done.Result.ExecutionLog[1].Approval.Reason)
+	require.Equal(t, run.Result.TraceID, done.Result.TraceID)
+	require.EqualValues(t, 1, calls.Load())
+	kept, err = b.Get(ctx, ci, run.ID)
+	require.NoError(t, err)
+	require.Equal(t, []any{"approve", "person:bob"}, []any{kept.Approvals[0].Decision, kept.Approvals[0].DecidedBy})
+	b.nothingKept(t, run.ID)
+
+	events, err := b.gov.Audit(ctx, admin, 0, 500)
+	require.NoError(t, err)
+	last := events[len(events)-1]
+	require.Equal(t, []string{"person:bob", "run.approve", "run/" + run.ID}, []string{last.Actor, last.Action, last.Object})
+}
+
+func TestDenialEndsTheRun(t *testing.T) {
+	b := newBench(t, nil)
+	calls := b.withRefunds(t)
+	run := b.waiting(t)
+	done, err := b.Decide(ctx, bob, run.ID, runs.DecisionRequest{Step: "1", Decision: executor.Deny, Reason: "too much", Wait: patience})
+	require.NoError(t, err)
+	require.Equal(t, executor.StatusFailed, done.State)
+	rec := done.Result.ExecutionLog[1]
+	require.Equal(t, "CW-E029", *rec.ErrorCode)
+	require.Contains(t, *rec.ErrorMessage, "too much")
+	require.Zero(t, calls.Load())
+	b.nothingKept(t, run.ID)
+}
+
+func TestWhoMayDecide(t *testing.T) {
+	b := newBench(t, nil)
+	b.withRefunds(t)
+	run := b.waiting(t)
+	approve := runs.DecisionRequest{Decision: executor.Approve, Wait: patience}
+	_, err := b.Decide(ctx, ci, run.ID, approve)
+	refused(t, flows.CodeForbidden, err, "review")
+	_, err = b.Decide(ctx, governance.Actor{Principal: ci.Principal, Scopes: governance.AllScopes}, run.ID, approve)
+	refused(t, flows.CodeFourEyes, err, "started this run")
+	stale := approve
+	stale.IfRevision = run.Revision + 1
+	_, err = b.Decide(ctx, bob, run.ID, stale)
+	refused(t, flows.CodeStale, err, "revision")
+	_, err = b.Decide(ctx, bob, run.ID, runs.DecisionRequest{Step: "7", Decision: executor.Approve})
+	refused(t, flows.CodeInvalid, err, "pending: 1")
+	_, err = b.Decide(ctx, bob, run.ID, runs.DecisionRequest{Decision: "perhaps"})
+	refused(t, flows.CodeInvalid, err, "approve or deny")
+	_, err = b.Decide(ctx, bob, "none", approve)
+	refused(t, flows.CodeNotFound, err, "none")
+	_, err = b.Decide(ctx, bob, run.ID, approve)
+	require.NoError(t, err)
+	_, err = b.Decide(ctx, bob, run.ID, approve)
+	refused(t, flows.CodeConflict, err, "waits for no approval")
+}
+
+func TestUndecidedApprovalsExpire(t *testing.T) {
+	c := newClock()
+	b := newBench(t, func(o *runs.Options) { c.use(o); o.ApprovalExpiry = time.Hour })
+	calls := b.withRefunds(t)
+	run := b.waiting(t)
+	c.advance(time.Hour - time.Second)
+	require.NoError(t, b.ExpireApprovals(ctx, tenant))
+	kept, err := b.Get(ctx, ci, run.ID)
+	require.NoError(t, err)
+	require.Equal(t, executor.StatusAwaitingApproval, kept.State)
+	c.advance(time.Second)
+	_, err = b.Decide(ctx, bob, run.ID, runs.DecisionRequest{Decision: executor.Approve})
+	refused(t, flows.CodeConflict, err, "has passed")
+	b.restart(t) // Start looks for them too
+	require.Eventually(t, func() bool {
+		kept, err = b.Get(ctx, ci, run.ID)
+		require.NoError(t, err)
+		return kept.State == executor.StatusFailed
+	}, patience, time.Millisecond)
+	require.Equal(t, "CW-E029", *kept.Result.ExecutionLog[1].ErrorCode)
+	require.Contains(t, *kept.Result.ExecutionLog[1].ErrorMessage, "nobody decided until 2026-11-01T10:00:00Z")
+	require.Equal(t, "system:pave", kept.Approvals[0].DecidedBy)
+	require.Zero(t, calls.Load())
+}
+
+func TestWaitingRunIsCancelled(t *testing.T) {
+	b := newBench(t, nil)
+	calls := b.withRefunds(t)
+	run := b.waiting(t)
+	done, err := b.Cancel(ctx, ci, run.ID)
+	require.NoError(t, err)
+	require.Equal(t, executor.StatusCancelled, done.State)
+	require.Equal(t, "CW-E012", done.Problem.Code)
+	b.nothingKept(t, run.ID)
+	_, err = b.Decide(ctx, bob, run.ID, runs.DecisionRequest{Decision: executor.Approve})
+	refused(t, flows.CodeConflict, err, "cancelled")
+	_, err = b.Cancel(ctx, ci, run.ID)
+	refused(t, flows.CodeConflict, err, "nothing to cancel")
+	require.Zero(t, calls.Load())
+}
+
+// A flow that was taken out of service meanwhile does not go on.
+func TestApprovedRunOfADisabledFlowFails(t *testing.T) {
+	b := newBench(t, nil)
+	calls := b.withRefunds(t)
+	run := b.waiting(t)
+	_, err := b.gov.SetFlowStatus(ctx, bob, "pay_back", "1.0.0", governance.StatusRequest{Status: flows.StatusDisabled})
+	require.NoError(t, err)
+	done, err := b.Decide(ctx, bob, run.ID, runs.DecisionRequest{Decision: executor.Approve, Wait: patience})
+	require.NoError(t, err)
+	require.Equal(t, executor.StatusFailed, done.State)
+	require.Equal(t, "flow_not_active", done.Problem.Code)
+	require.Zero(t, calls.Load())
+	b.nothingKept(t, run.ID)
+}
+
+// Dynamic params stay in memory while a run waits; after a restart they are asked for, and an approval holds for the
+// arguments that were approved only.
+func TestDynamicParamsOfAWaitingRun(t *testing.T) {
+	b := newBench(t, nil)
+	calls := b.withRefunds(t)
+	request := runs.Request{Flow: "pay_back", Input: map[string]any{"email": "ann@example.com", "amount": int64(12)},
+		DynamicParams: map[string]any{"password": "param-secret-1"}}
+	run, err := b.Run(ctx, ci, request)
+	require.NoError(t, err)
+	require.Equal(t, executor.Redacted, run.Approvals[0].Inputs["password"])
+	done, err := b.Decide(ctx, bob, run.ID, runs.DecisionRequest{Decision: executor.Approve, Wait: patience})
+	require.NoError(t, err)
+	require.Equal(t, executor.StatusSucceeded, done.State)
+	require.Equal(t, "param-secret-1", done.Result.FinalOutput["password"], "the final output is the caller's")
+	require.Equal(t, executor.Redacted, done.Result.ExecutionLog[1].Inputs["password"])
+
+	run, err = b.Run(ctx, ci, request)
+	require.NoError(t, err)
+	b.restart(t)
+	done, err = b.Decide(ctx, bob, run.ID, runs.DecisionRequest{Decision: executor.Approve, Wait: patience})
+	require.NoError(t, err)
+	require.Equal(t, runs.StateInterrupted, done.State)
+	require.Contains(t, done.Problem.Message, "resume run "+run.ID+" with password")
+	_, err = b.Resume(ctx, ci, run.ID, runs.ResumeRequest{})
+	refused(t, flows.CodeInvalid, err, "password")
+	done, err = b.Resume(ctx, ci, run.ID, runs.ResumeRequest{DynamicParams: map[string]any{"password": "another"}, Wait: patience})
+	require.NoError(t, err)
+	require.Equal(t, executor.StatusAwaitingApproval, done.State, "these arguments were not approved")
+	done, err = b.Decide(ctx, bob, run.ID, runs.DecisionRequest{Decision: executor.Approve, Wait: patience})
+	require.NoError(t, err)
+	require.Equal(t, executor.StatusSucceeded, done.State)
+	require.EqualValues(t, 2, calls.Load())
+	for _, file := range []string{"state.db", "state.db-wal", "events.db", "events.db-wal"} {
+		content, err := os.ReadFile(filepath.Join(b.dir, file))
+		require.NoError(t, err)
+		require.False(t, bytes.Contains(content, []byte("param-secret-1")), file)
+	}
+}
