@@ -430,17 +430,20 @@ func (e RunEventKind) Valid() bool {
 
 // Defines values for RunStatus.
 const (
-	RunStatusCancelled   RunStatus = "cancelled"
-	RunStatusFailed      RunStatus = "failed"
-	RunStatusHandedBack  RunStatus = "handed_back"
-	RunStatusInterrupted RunStatus = "interrupted"
-	RunStatusRunning     RunStatus = "running"
-	RunStatusSucceeded   RunStatus = "succeeded"
+	RunStatusAwaitingApproval RunStatus = "awaiting_approval"
+	RunStatusCancelled        RunStatus = "cancelled"
+	RunStatusFailed           RunStatus = "failed"
+	RunStatusHandedBack       RunStatus = "handed_back"
+	RunStatusInterrupted      RunStatus = "interrupted"
+	RunStatusRunning          RunStatus = "running"
+	RunStatusSucceeded        RunStatus = "succeeded"
 )
 
 // Valid indicates whether the value is a known member of the RunStatus enum.
 func (e RunStatus) Valid() bool {
 	switch e {
+	case RunStatusAwaitingApproval:
+		return true
 	case RunStatusCancelled:
 		return true
 	case RunStatusFailed:

@@ -7,18 +7,15 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"pave/api"
-	"pave/executor"
 	"pave/flows"
 	"pave/governance"
 	"pave/governance/loop"
@@ -39,6 +36,7 @@ type Options struct {
 	ClickHouse     string // DSN; "" keeps events in SQLite
 	Solo           bool
 	EgressAllow    []string
+	Runs           RunOptions
 	NoAuth         bool         // requests without a key are LocalPrincipal's; for loopback listeners only
 	LocalPrincipal string       // who this machine's user is, such as local:alice; "" is local:admin
 	Logger         *slog.Logger // nil discards
@@ -178,30 +176,6 @@ func (a *App) openGovernance(ctx context.Context) error {
 	path, created, err := a.gate.EnsureAdminKey(ctx, a.opts.DataDir, a.opts.LocalPrincipal)
 	if created {
 		a.log.InfoContext(ctx, "wrote an admin key", "file", path)
-	}
-	return err
-}
-
-func (a *App) openRuns(ctx context.Context) error {
-	tools, err := newReach(a.opts)
-	if err != nil {
-		return err
-	}
-	a.tools = tools
-	a.defers(func() error { tools.close(); return nil })
-	profile := executor.DefaultCostProfile
-	a.runs = runs.New(runs.Options{
-		Gate: a.gate, Catalogue: a.gate, Store: a.state, Archive: a.events, Recorder: a.record, Redactor: a.redact, Logger: a.log,
-		Engine: executor.Options{
-			Invoker: tools.Invoker,
-			Logger:  a.log, Now: time.Now, NewID: newID, CostProfile: &profile,
-			Jitter: func() float64 { return 0.5 + rand.Float64() },
-		},
-	})
-	tools.builtins.RunFlows(a.runs.RunFlow)
-	interrupted, err := a.runs.Start(ctx, ingest.DefaultTenant)
-	if interrupted > 0 {
-		a.log.WarnContext(ctx, "marked runs that an earlier process left", "runs", interrupted)
 	}
 	return err
 }

@@ -13,6 +13,7 @@ import (
 // reach is how steps reach their tools.
 type reach struct {
 	executor.Invoker
+	web      *bindhttp.Invoker
 	builtins *bindlocal.Registry
 	workers  *worker.Pools
 	close    func()
@@ -23,7 +24,7 @@ func newReach(opts Options) (*reach, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &reach{builtins: bindlocal.New(), workers: worker.New(worker.Options{}), close: web.Close}
+	r := &reach{web: web, builtins: bindlocal.New(), workers: worker.New(worker.Options{}), close: web.Close}
 	r.Invoker = executor.NewMux(map[string]executor.Invoker{flows.BindHTTP: web, flows.BindLocal: r.builtins, flows.BindWorker: r.workers})
 	return r, nil
 }

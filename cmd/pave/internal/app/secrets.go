@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+
+	"pave/governance/runs"
 )
 
 // Names of files in the data directory.
@@ -18,6 +20,7 @@ const (
 	eventsFile = "events.db"
 	spoolFile  = "spool.db"
 	redactFile = "redaction.key"
+	vaultFile  = "checkpoint.key"
 	secretsDir = "secrets"
 )
 
@@ -71,4 +74,27 @@ func redactionKey(dir string) ([]byte, error) {
 		return nil, fmt.Errorf("redaction key: %w", err)
 	}
 	return key, nil
+}
+
+// vault seals checkpoints with the key of a file: the one given, which must be there, or that of the data directory,
+// which is made at the first start. Without its key no checkpoint can be read again.
+func vault(dir, file string) (*runs.Vault, error) {
+	path := file
+	if path == "" {
+		path = filepath.Join(dir, vaultFile)
+	}
+	key, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) && file == "" {
+		key = make([]byte, runs.VaultKeySize)
+		_, _ = rand.Read(key) // crypto/rand never fails
+		err = os.WriteFile(path, key, 0o600)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("checkpoint key: %w", err)
+	}
+	v, err := runs.NewVault(key)
+	if err != nil {
+		return nil, fmt.Errorf("checkpoint key %s: %w", path, err)
+	}
+	return v, nil
 }

@@ -142,8 +142,11 @@ func (a *App) drain(server *http.Server, patience time.Duration) {
 	}
 }
 
-// background assembles sessions that have ended or were quiet, until ctx ends.
+// background assembles sessions that have ended or were quiet, and tends runs, until ctx ends.
 func (a *App) background(ctx context.Context) error {
+	var tending sync.WaitGroup
+	defer tending.Wait()
+	tending.Go(func() { a.tendRuns(ctx) })
 	a.assembler.Every(ctx, ingest.DefaultTenant, assembleEvery, quietPeriod, func(err error) {
 		a.log.WarnContext(ctx, "assemble sessions", "error", err)
 	})
