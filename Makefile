@@ -17,7 +17,7 @@ RACE :=
 TEST_CGO := 0
 endif
 
-.PHONY: build demo test check fuzz generate clean chdb vet staticcheck unit
+.PHONY: build demo test check fuzz test-clients generate clean chdb vet staticcheck unit
 
 build: bin/pave
 
@@ -71,6 +71,10 @@ check: bin/pave
 FUZZTIME ?= 2m
 fuzz:
 	@FUZZTIME=$(FUZZTIME) ./.ci/fuzz
+
+# Real telemetry clients of Node and Python against the receiver; installs them once, into the user's cache.
+test-clients:
+	@GO="$(GO)" ./ingest/otlp/clients/run
 
 generate:
 	@$(GO) generate ./...

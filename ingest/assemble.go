@@ -105,7 +105,8 @@ type item struct {
 
 	turn     int32     // assistant turn it belongs to, once known
 	when     time.Time // Start, or that of the item before when it has none
-	position int       // of its call id among the calls that the model call before it asked for, once known
+	model    int       // number of the model call that it is, or that asked for it, once known
+	position int       // of its call id among the calls that this model call asked for
 	callIDs  []string  // of an LLM call: ids of the calls it asked for
 
 	inner      bool     // a span inside the span of the call that it stands for

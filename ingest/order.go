@@ -40,7 +40,7 @@ func sortRun(items []*item) {
 		if !timed {
 			return cmp.Compare(a.index, b.index)
 		}
-		if c := cmp.Or(cmp.Compare(a.rank(), b.rank()), cmp.Compare(a.position, b.position)); c != 0 {
+		if c := cmp.Or(cmp.Compare(a.model, b.model), cmp.Compare(a.rank(), b.rank()), cmp.Compare(a.position, b.position)); c != 0 {
 			return c
 		}
 		if coarse(a.e.Start) { // exporters send spans in the order of start or end
@@ -77,17 +77,19 @@ func carryTimes(items []*item) {
 // unasked is the position of a call that no recorded model call asked for: behind those that one asked for.
 const unasked = 1 << 30
 
-// setPositions notes for each call its place among the calls that the model call before it asked for, and the time.
+// setPositions notes for each call which model call asked for it, and its place among the calls that were asked for, and
+// the time. A clock may be so coarse that several turns have one time: the models are told apart by their order then.
 func setPositions(items []*item) {
 	type request struct {
-		start    time.Time
+		model    *item
 		position int
 	}
 	requests := make(map[string][]request)
+	models := numberModels(items)
 	for _, it := range items {
 		it.when = it.e.Start
 		for i, id := range it.callIDs {
-			requests[id] = append(requests[id], request{it.e.Start, i})
+			requests[id] = append(requests[id], request{it, i})
 		}
 	}
 	for _, it := range items {
@@ -95,14 +97,40 @@ func setPositions(items []*item) {
 			continue
 		}
 		it.position = unasked
-		var latest time.Time
 		for _, r := range requests[it.e.Call.CallID] {
-			if r.start.After(it.e.Start) || r.start.Before(latest) || r.start.Equal(latest) && r.position > it.position {
+			if r.model.e.Start.After(it.e.Start) || it.position != unasked && r.model.model < it.model {
 				continue
 			}
-			latest, it.position = r.start, r.position
+			it.model, it.position = r.model.model, r.position
+		}
+		if it.position == unasked { // after the last model call that had started
+			it.model, _ = slices.BinarySearchFunc(models, it.e.Start, func(m *item, start time.Time) int {
+				if m.e.Start.After(start) {
+					return 1
+				}
+				return -1
+			})
 		}
 	}
+}
+
+// numberModels numbers the model calls in order of their start, from 1, and returns them.
+func numberModels(items []*item) (models []*item) {
+	for _, it := range items {
+		if it.e.LLM != nil && !it.aggregate() {
+			models = append(models, it)
+		}
+	}
+	slices.SortStableFunc(models, func(a, b *item) int {
+		if c := a.e.Start.Compare(b.e.Start); c != 0 || coarse(a.e.Start) {
+			return cmp.Or(c, cmp.Compare(a.index, b.index))
+		}
+		return cmp.Or(a.end().Compare(b.end()), compareTime(a, b), cmp.Compare(a.index, b.index))
+	})
+	for i, it := range models {
+		it.model = i + 1
+	}
+	return models
 }
 
 // applySeq puts the calls of one source that have a seq into the order of their seq, in the places they hold: seq is

@@ -1,6 +1,7 @@
 package otlp
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -101,4 +102,25 @@ func TestUnknownServiceNamesNoAgent(t *testing.T) {
 	td.ResourceSpans().At(0).Resource().Attributes().PutStr("service.name", "unknown_service:node")
 	events, _ := Reader{}.MapTraces(td)
 	require.Nil(t, events[0].Metadata)
+}
+
+// A scripted model answers so fast that several turns begin in one millisecond of a coarse clock: the calls follow the
+// model calls that asked for them, not each other's places in different answers.
+func TestTurnsOfOneMillisecond(t *testing.T) {
+	chat := func(ids ...string) attrs {
+		var parts []string
+		for _, id := range ids {
+			parts = append(parts, `{"type":"tool_call","id":"`+id+`","name":"x"}`)
+		}
+		return attrs{"gen_ai.operation.name": "chat", "session.id": "s", "gen_ai.output.messages": `[{"role":"assistant","parts":[` + strings.Join(parts, ",") + `]}]`}
+	}
+	s := sessionsOf(t, tracesOf(
+		spanSpec{id: 1, name: "chat", from: 7, to: 7, attrs: chat("c1", "c2")},
+		spanSpec{id: 3, name: "execute_tool b", from: 7, to: 7, attrs: tool("b", "c2", "")},
+		spanSpec{id: 2, name: "execute_tool a", from: 7, to: 7, attrs: tool("a", "c1", "")},
+		spanSpec{id: 4, name: "chat", from: 7, to: 7, attrs: chat("c3")},
+		spanSpec{id: 5, name: "execute_tool c", from: 7, to: 7, attrs: tool("c", "c3", "")},
+	))["s"]
+	require.Equal(t, []string{"a  ok", "b  ok", "c  ok"}, callsOf(s))
+	require.Equal(t, []int32{1, 1, 2}, []int32{s.Runs[0].Calls[0].Turn, s.Runs[0].Calls[1].Turn, s.Runs[0].Calls[2].Turn})
 }

@@ -49,6 +49,9 @@ func openInferenceTool(r *record, e *ingest.Event) {
 		failed = rawjson.Kind(rawjson.Get(result, "is_error")) == 't'
 		result = raw
 	}
+	if strings.HasSuffix(r.scope, "instrumentation-langchain") { // in JavaScript objects are in an envelope
+		result = firstOf(only(result, "output"), result)
+	}
 	c.Args, c.Result = ingest.NormaliseArgs(args), unwrapResult(result)
 	e.Agent = r.str(kOIAgent, kOIRole)
 	r.finish(c, failed, "")

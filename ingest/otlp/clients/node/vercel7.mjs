@@ -1,0 +1,27 @@
+import { generateText, tool, stepCountIs } from 'ai7';
+import { MockLanguageModelV4 } from 'ai7/test';
+import { OpenTelemetry } from '@ai-sdk/otel';
+import { sessions, turns, tools, schemas, question, provider } from './scenario.mjs';
+
+const p = provider();
+const usage = { inputTokens: { total: 10, noCache: 10, cacheRead: 0, cacheWrite: 0 }, outputTokens: { total: 5, text: 5, reasoning: 0 } };
+const model = new MockLanguageModelV4({
+  doGenerate: async ({ prompt }) => {
+    const turn = turns[prompt.filter((m) => m.role === 'tool').length];
+    const content = turn
+      ? turn.map((c) => ({ type: 'tool-call', toolCallId: c.id, toolName: c.name, input: JSON.stringify(c.args) }))
+      : [{ type: 'text', text: 'done' }];
+    return { content, finishReason: { unified: turn ? 'tool-calls' : 'stop', raw: undefined }, usage, warnings: [] };
+  },
+});
+for (const sessionId of sessions) {
+  await generateText({
+    model,
+    prompt: question,
+    stopWhen: stepCountIs(6),
+    tools: Object.fromEntries(Object.keys(tools).map((n) => [n, tool({ inputSchema: schemas[n], execute: tools[n] })])),
+    runtimeContext: { sessionId },
+    telemetry: { isEnabled: true, includeRuntimeContext: { sessionId: true }, integrations: [new OpenTelemetry({ runtimeContext: true })] },
+  });
+}
+await p.forceFlush();
