@@ -130,7 +130,9 @@ func TestClients(t *testing.T) {
 			if c.threads {
 				for _, s := range sessions {
 					for i := range s.Runs {
-						slices.SortStableFunc(s.Runs[i].Calls, func(a, b ingest.Call) int { return cmp.Or(cmp.Compare(a.Turn, b.Turn), strings.Compare(b.Tool, a.Tool)) })
+						slices.SortStableFunc(s.Runs[i].Calls, func(a, b ingest.Call) int {
+							return cmp.Or(cmp.Compare(a.Turn, b.Turn), strings.Compare(b.Tool, a.Tool))
+						})
 					}
 				}
 			}
