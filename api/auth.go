@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -62,6 +63,9 @@ func (s *Server) authenticate(r *http.Request) (governance.Actor, error) {
 	}
 	scheme, secret, _ := strings.Cut(r.Header.Get(echo.HeaderAuthorization), " ")
 	if secret = strings.TrimSpace(secret); strings.EqualFold(scheme, "Bearer") && secret != "" {
+		return s.deps.Keys.Authenticate(r.Context(), secret)
+	}
+	if secret, ok := s.browsers.secret(r, time.Now()); ok {
 		return s.deps.Keys.Authenticate(r.Context(), secret)
 	}
 	if s.opts.NoAuth {

@@ -16,6 +16,7 @@ import (
 	statestore "pave/governance/store"
 	"pave/ingest"
 	"pave/ingest/store"
+	"pave/observer"
 )
 
 // Deps are the parts of the domain that the API speaks for. All fields are required.
@@ -33,6 +34,7 @@ type Deps struct {
 	Keys      Keys
 	Admin     Admin
 	Reports   Reports
+	Walks     Walks
 	Status    Status
 	OTLP      OTLP
 }
@@ -156,6 +158,11 @@ type Admin interface {
 // Reports computes reports.
 type Reports interface {
 	Savings(ctx context.Context, actor governance.Actor, from, to time.Time) (*governance.SavingsReport, error)
+}
+
+// Walks surveys where agents walk.
+type Walks interface {
+	Survey(ctx context.Context, tenant string, filter store.SequenceFilter) (*observer.Survey, error)
 }
 
 // Status tells how the process stands.

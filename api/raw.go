@@ -25,6 +25,9 @@ func (s *Server) mountRaw() {
 	s.echo.POST("/v1/logs", echo.WrapHandler(s.deps.OTLP.Logs))
 	s.echo.POST("/v1/metrics", echo.WrapHandler(s.deps.OTLP.Metrics))
 	s.echo.GET("/metrics", echo.WrapHandler(s.metrics.handler()))
+	s.echo.GET("/api/v1/me", s.me)
+	s.echo.POST("/api/v1/ui-session", s.signIn)
+	s.echo.DELETE("/api/v1/ui-session", s.signOut)
 	s.echo.GET("/openapi.yaml", func(c echo.Context) error { return c.Blob(http.StatusOK, "application/yaml", openapiYAML) })
 	s.echo.GET("/openapi.json", func(c echo.Context) error { return c.JSONBlob(http.StatusOK, s.contract.json) })
 }

@@ -40,6 +40,8 @@ type Server struct {
 	contract *contract
 	echo     *echo.Echo
 	metrics  *metrics
+	browsers browsers
+	ui       http.Handler
 	draining atomic.Bool
 	drained  chan struct{} // closed when draining begins
 	warned   pace
@@ -58,7 +60,7 @@ func New(deps Deps, opts Options) (*Server, error) {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
 	opts.Limits = opts.Limits.WithDefaults()
-	s := &Server{deps: deps, opts: opts, log: opts.Logger, contract: c, metrics: newMetrics(deps.Status), drained: make(chan struct{})}
+	s := &Server{deps: deps, opts: opts, log: opts.Logger, contract: c, metrics: newMetrics(deps.Status), ui: newUI(), drained: make(chan struct{})}
 	e := echo.New()
 	e.HideBanner, e.HidePort = true, true
 	e.HTTPErrorHandler = s.handleError
@@ -72,8 +74,14 @@ func New(deps Deps, opts Options) (*Server, error) {
 	return s, s.checkRoutes()
 }
 
-// ServeHTTP answers one request.
-func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.echo.ServeHTTP(w, r) }
+// ServeHTTP answers one request. The web UI's files are no operations of the contract.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if isUI(r.URL.Path) {
+		s.ui.ServeHTTP(w, r)
+		return
+	}
+	s.echo.ServeHTTP(w, r)
+}
 
 // Registry is where other parts of the process register their metrics.
 func (s *Server) Registry() prometheus.Registerer { return s.metrics.registry }

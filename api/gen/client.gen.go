@@ -248,6 +248,21 @@ type ClientInterface interface {
 	// Corresponds with GET /api/v1/flows/{name}/versions/{version}/tests (the `GetFlowTests` operationId).
 	GetFlowTests(ctx context.Context, name FlowNameParam, version FlowVersionParam, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// GetFollows The directly-follows graph of agents' own tool calls.
+	//
+	// Counted from the assembled sessions when it is asked for. Nodes and edges come most frequent first; what is
+	// beyond `limit` edges is left out and counted, and so are tools that no shown edge touches beyond as many nodes.
+	//
+	// Corresponds with GET /api/v1/follows (the `GetFollows` operationId).
+	GetFollows(ctx context.Context, params *GetFollowsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetMe Who the caller is and what the caller may do.
+	//
+	// Any valid key or browser session may ask, whatever its scopes.
+	//
+	// Corresponds with GET /api/v1/me (the `GetMe` operationId).
+	GetMe(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// StartMiningRunWithBody Mine the recorded sessions and put what was found in the queue.
 	//
 	// One pass at a time. Sessions are assembled first, without the quiet period.
@@ -459,6 +474,11 @@ type ClientInterface interface {
 	// Corresponds with GET /api/v1/rejections (the `ListRejections` operationId).
 	ListRejections(ctx context.Context, params *ListRejectionsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// GetActivityReport Agents' own tool calls and sessions by day and agent.
+	//
+	// Corresponds with GET /api/v1/reports/activity (the `GetActivityReport` operationId).
+	GetActivityReport(ctx context.Context, params *GetActivityReportParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// GetSavingsReport What the runs of each flow avoided.
 	//
 	// Corresponds with GET /api/v1/reports/savings (the `GetSavingsReport` operationId).
@@ -586,6 +606,31 @@ type ClientInterface interface {
 	//
 	// Corresponds with PUT /api/v1/tools/{name} (the `PutTool` operationId).
 	PutTool(ctx context.Context, name ToolNameParam, params *PutToolParams, body PutToolJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SignOut End the browser session of the request's cookie.
+	//
+	// Corresponds with DELETE /api/v1/ui-session (the `SignOut` operationId).
+	SignOut(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SignInWithBody Exchange a key for a browser session.
+	//
+	// The answer sets a cookie that scripts cannot read (HttpOnly, SameSite=Strict). The session has the rights of
+	// its key and ends with it, after twelve hours, at a sign-out, or when the service stops.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/ui-session (the `SignIn` operationId).
+	SignInWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SignIn Exchange a key for a browser session.
+	//
+	// The answer sets a cookie that scripts cannot read (HttpOnly, SameSite=Strict). The session has the rights of
+	// its key and ends with it, after twelve hours, at a sign-out, or when the service stops.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/ui-session (the `SignIn` operationId).
+	SignIn(ctx context.Context, body SignInJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// FailWorkerCallWithBody Answer a call with the tool's error.
 	//
@@ -1102,6 +1147,41 @@ func (c *Client) GetFlowTests(ctx context.Context, name FlowNameParam, version F
 	return c.Client.Do(req)
 }
 
+// GetFollows The directly-follows graph of agents' own tool calls.
+//
+// Counted from the assembled sessions when it is asked for. Nodes and edges come most frequent first; what is
+// beyond `limit` edges is left out and counted, and so are tools that no shown edge touches beyond as many nodes.
+//
+// Corresponds with GET /api/v1/follows (the `GetFollows` operationId).
+func (c *Client) GetFollows(ctx context.Context, params *GetFollowsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetFollowsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetMe Who the caller is and what the caller may do.
+//
+// Any valid key or browser session may ask, whatever its scopes.
+//
+// Corresponds with GET /api/v1/me (the `GetMe` operationId).
+func (c *Client) GetMe(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetMeRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // StartMiningRunWithBody Mine the recorded sessions and put what was found in the queue.
 //
 // One pass at a time. Sessions are assembled first, without the quiet period.
@@ -1603,6 +1683,21 @@ func (c *Client) ListRejections(ctx context.Context, params *ListRejectionsParam
 	return c.Client.Do(req)
 }
 
+// GetActivityReport Agents' own tool calls and sessions by day and agent.
+//
+// Corresponds with GET /api/v1/reports/activity (the `GetActivityReport` operationId).
+func (c *Client) GetActivityReport(ctx context.Context, params *GetActivityReportParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetActivityReportRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // GetSavingsReport What the runs of each flow avoided.
 //
 // Corresponds with GET /api/v1/reports/savings (the `GetSavingsReport` operationId).
@@ -1901,6 +1996,61 @@ func (c *Client) PutToolWithBody(ctx context.Context, name ToolNameParam, params
 // Corresponds with PUT /api/v1/tools/{name} (the `PutTool` operationId).
 func (c *Client) PutTool(ctx context.Context, name ToolNameParam, params *PutToolParams, body PutToolJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewPutToolRequest(c.Server, name, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SignOut End the browser session of the request's cookie.
+//
+// Corresponds with DELETE /api/v1/ui-session (the `SignOut` operationId).
+func (c *Client) SignOut(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSignOutRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SignInWithBody Exchange a key for a browser session.
+//
+// The answer sets a cookie that scripts cannot read (HttpOnly, SameSite=Strict). The session has the rights of
+// its key and ends with it, after twelve hours, at a sign-out, or when the service stops.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/ui-session (the `SignIn` operationId).
+func (c *Client) SignInWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSignInRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SignIn Exchange a key for a browser session.
+//
+// The answer sets a cookie that scripts cannot read (HttpOnly, SameSite=Strict). The session has the rights of
+// its key and ends with it, after twelve hours, at a sign-out, or when the service stops.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/ui-session (the `SignIn` operationId).
+func (c *Client) SignIn(ctx context.Context, body SignInJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSignInRequest(c.Server, body)
 	if err != nil {
 		return nil, err
 	}
@@ -3132,6 +3282,107 @@ func NewGetFlowTestsRequest(server string, name FlowNameParam, version FlowVersi
 	return req, nil
 }
 
+// NewGetFollowsRequest constructs an http.Request for the GetFollows method
+func NewGetFollowsRequest(server string, params *GetFollowsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/follows")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "from", params.From, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "to", params.To, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "agent", params.Agent, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetMeRequest constructs an http.Request for the GetMe method
+func NewGetMeRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/me")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewStartMiningRunRequest calls the generic StartMiningRun builder with application/json body
 func NewStartMiningRunRequest(server string, params *StartMiningRunParams, body StartMiningRunJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
@@ -4080,6 +4331,72 @@ func NewListRejectionsRequest(server string, params *ListRejectionsParams) (*htt
 	return req, nil
 }
 
+// NewGetActivityReportRequest constructs an http.Request for the GetActivityReport method
+func NewGetActivityReportRequest(server string, params *GetActivityReportParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/reports/activity")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "from", params.From, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "to", params.To, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "agent", params.Agent, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewGetSavingsReportRequest constructs an http.Request for the GetSavingsReport method
 func NewGetSavingsReportRequest(server string, params *GetSavingsReportParams) (*http.Request, error) {
 	var err error
@@ -4798,6 +5115,73 @@ func NewPutToolRequestWithBody(server string, name ToolNameParam, params *PutToo
 	return req, nil
 }
 
+// NewSignOutRequest constructs an http.Request for the SignOut method
+func NewSignOutRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/ui-session")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewSignInRequest calls the generic SignIn builder with application/json body
+func NewSignInRequest(server string, body SignInJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewSignInRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewSignInRequestWithBody constructs an http.Request for the SignIn method, with any body, and a specified content type
+func NewSignInRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/ui-session")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
 // NewFailWorkerCallRequest calls the generic FailWorkerCall builder with application/json body
 func NewFailWorkerCallRequest(server string, id ID, body FailWorkerCallJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
@@ -5506,6 +5890,25 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /api/v1/flows/{name}/versions/{version}/tests (the `GetFlowTests` operationId).
 	GetFlowTestsWithResponse(ctx context.Context, name FlowNameParam, version FlowVersionParam, reqEditors ...RequestEditorFn) (*GetFlowTestsResponse, error)
 
+	// GetFollowsWithResponse The directly-follows graph of agents' own tool calls.
+	//
+	// Counted from the assembled sessions when it is asked for. Nodes and edges come most frequent first; what is
+	// beyond `limit` edges is left out and counted, and so are tools that no shown edge touches beyond as many nodes.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/follows (the `GetFollows` operationId).
+	GetFollowsWithResponse(ctx context.Context, params *GetFollowsParams, reqEditors ...RequestEditorFn) (*GetFollowsResponse, error)
+
+	// GetMeWithResponse Who the caller is and what the caller may do.
+	//
+	// Any valid key or browser session may ask, whatever its scopes.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/me (the `GetMe` operationId).
+	GetMeWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetMeResponse, error)
+
 	// StartMiningRunWithBodyWithResponse Mine the recorded sessions and put what was found in the queue.
 	//
 	// One pass at a time. Sessions are assembled first, without the quiet period.
@@ -5735,6 +6138,13 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /api/v1/rejections (the `ListRejections` operationId).
 	ListRejectionsWithResponse(ctx context.Context, params *ListRejectionsParams, reqEditors ...RequestEditorFn) (*ListRejectionsResponse, error)
 
+	// GetActivityReportWithResponse Agents' own tool calls and sessions by day and agent.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/reports/activity (the `GetActivityReport` operationId).
+	GetActivityReportWithResponse(ctx context.Context, params *GetActivityReportParams, reqEditors ...RequestEditorFn) (*GetActivityReportResponse, error)
+
 	// GetSavingsReportWithResponse What the runs of each flow avoided.
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -5882,6 +6292,33 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with PUT /api/v1/tools/{name} (the `PutTool` operationId).
 	PutToolWithResponse(ctx context.Context, name ToolNameParam, params *PutToolParams, body PutToolJSONRequestBody, reqEditors ...RequestEditorFn) (*PutToolResponse, error)
+
+	// SignOutWithResponse End the browser session of the request's cookie.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /api/v1/ui-session (the `SignOut` operationId).
+	SignOutWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*SignOutResponse, error)
+
+	// SignInWithBodyWithResponse Exchange a key for a browser session.
+	//
+	// The answer sets a cookie that scripts cannot read (HttpOnly, SameSite=Strict). The session has the rights of
+	// its key and ends with it, after twelve hours, at a sign-out, or when the service stops.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/ui-session (the `SignIn` operationId).
+	SignInWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SignInResponse, error)
+
+	// SignInWithResponse Exchange a key for a browser session.
+	//
+	// The answer sets a cookie that scripts cannot read (HttpOnly, SameSite=Strict). The session has the rights of
+	// its key and ends with it, after twelve hours, at a sign-out, or when the service stops.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/ui-session (the `SignIn` operationId).
+	SignInWithResponse(ctx context.Context, body SignInJSONRequestBody, reqEditors ...RequestEditorFn) (*SignInResponse, error)
 
 	// FailWorkerCallWithBodyWithResponse Answer a call with the tool's error.
 	//
@@ -6862,6 +7299,102 @@ func (r GetFlowTestsResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r GetFlowTestsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetFollowsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *FollowsGraph
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *ProblemAnswer
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetFollowsResponse) GetJSON200() *FollowsGraph {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r GetFollowsResponse) GetApplicationProblemJSONDefault() *ProblemAnswer {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r GetFollowsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetFollowsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetFollowsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetFollowsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetMeResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Me
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *ProblemAnswer
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetMeResponse) GetJSON200() *Me {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r GetMeResponse) GetApplicationProblemJSONDefault() *ProblemAnswer {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r GetMeResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetMeResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetMeResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetMeResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -7851,6 +8384,54 @@ func (r ListRejectionsResponse) ContentType() string {
 	return ""
 }
 
+type GetActivityReportResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ActivityReport
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *ProblemAnswer
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetActivityReportResponse) GetJSON200() *ActivityReport {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r GetActivityReportResponse) GetApplicationProblemJSONDefault() *ProblemAnswer {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r GetActivityReportResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetActivityReportResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetActivityReportResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetActivityReportResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type GetSavingsReportResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -8524,6 +9105,95 @@ func (r PutToolResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r PutToolResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type SignOutResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *ProblemAnswer
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r SignOutResponse) GetApplicationProblemJSONDefault() *ProblemAnswer {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r SignOutResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r SignOutResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r SignOutResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r SignOutResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type SignInResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Me
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *ProblemAnswer
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r SignInResponse) GetJSON200() *Me {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r SignInResponse) GetApplicationProblemJSONDefault() *ProblemAnswer {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r SignInResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r SignInResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r SignInResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r SignInResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -9500,6 +10170,37 @@ func (c *ClientWithResponses) GetFlowTestsWithResponse(ctx context.Context, name
 	return ParseGetFlowTestsResponse(rsp)
 }
 
+// GetFollowsWithResponse The directly-follows graph of agents' own tool calls.
+//
+// Counted from the assembled sessions when it is asked for. Nodes and edges come most frequent first; what is
+// beyond `limit` edges is left out and counted, and so are tools that no shown edge touches beyond as many nodes.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/follows (the `GetFollows` operationId).
+func (c *ClientWithResponses) GetFollowsWithResponse(ctx context.Context, params *GetFollowsParams, reqEditors ...RequestEditorFn) (*GetFollowsResponse, error) {
+	rsp, err := c.GetFollows(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetFollowsResponse(rsp)
+}
+
+// GetMeWithResponse Who the caller is and what the caller may do.
+//
+// Any valid key or browser session may ask, whatever its scopes.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/me (the `GetMe` operationId).
+func (c *ClientWithResponses) GetMeWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetMeResponse, error) {
+	rsp, err := c.GetMe(ctx, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetMeResponse(rsp)
+}
+
 // StartMiningRunWithBodyWithResponse Mine the recorded sessions and put what was found in the queue.
 //
 // One pass at a time. Sessions are assembled first, without the quiet period.
@@ -9903,6 +10604,19 @@ func (c *ClientWithResponses) ListRejectionsWithResponse(ctx context.Context, pa
 	return ParseListRejectionsResponse(rsp)
 }
 
+// GetActivityReportWithResponse Agents' own tool calls and sessions by day and agent.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/reports/activity (the `GetActivityReport` operationId).
+func (c *ClientWithResponses) GetActivityReportWithResponse(ctx context.Context, params *GetActivityReportParams, reqEditors ...RequestEditorFn) (*GetActivityReportResponse, error) {
+	rsp, err := c.GetActivityReport(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetActivityReportResponse(rsp)
+}
+
 // GetSavingsReportWithResponse What the runs of each flow avoided.
 //
 // Returns a wrapper object for the known response body format(s).
@@ -10157,6 +10871,51 @@ func (c *ClientWithResponses) PutToolWithResponse(ctx context.Context, name Tool
 		return nil, err
 	}
 	return ParsePutToolResponse(rsp)
+}
+
+// SignOutWithResponse End the browser session of the request's cookie.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /api/v1/ui-session (the `SignOut` operationId).
+func (c *ClientWithResponses) SignOutWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*SignOutResponse, error) {
+	rsp, err := c.SignOut(ctx, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSignOutResponse(rsp)
+}
+
+// SignInWithBodyWithResponse Exchange a key for a browser session.
+//
+// The answer sets a cookie that scripts cannot read (HttpOnly, SameSite=Strict). The session has the rights of
+// its key and ends with it, after twelve hours, at a sign-out, or when the service stops.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/ui-session (the `SignIn` operationId).
+func (c *ClientWithResponses) SignInWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SignInResponse, error) {
+	rsp, err := c.SignInWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSignInResponse(rsp)
+}
+
+// SignInWithResponse Exchange a key for a browser session.
+//
+// The answer sets a cookie that scripts cannot read (HttpOnly, SameSite=Strict). The session has the rights of
+// its key and ends with it, after twelve hours, at a sign-out, or when the service stops.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/ui-session (the `SignIn` operationId).
+func (c *ClientWithResponses) SignInWithResponse(ctx context.Context, body SignInJSONRequestBody, reqEditors ...RequestEditorFn) (*SignInResponse, error) {
+	rsp, err := c.SignIn(ctx, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSignInResponse(rsp)
 }
 
 // FailWorkerCallWithBodyWithResponse Answer a call with the tool's error.
@@ -11038,6 +11797,72 @@ func ParseGetFlowTestsResponse(rsp *http.Response) (*GetFlowTestsResponse, error
 	return response, nil
 }
 
+// ParseGetFollowsResponse parses an HTTP response from a GetFollowsWithResponse call
+func ParseGetFollowsResponse(rsp *http.Response) (*GetFollowsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetFollowsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest FollowsGraph
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest ProblemAnswer
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetMeResponse parses an HTTP response from a GetMeWithResponse call
+func ParseGetMeResponse(rsp *http.Response) (*GetMeResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetMeResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Me
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest ProblemAnswer
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseStartMiningRunResponse parses an HTTP response from a StartMiningRunWithResponse call
 func ParseStartMiningRunResponse(rsp *http.Response) (*StartMiningRunResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -11796,6 +12621,39 @@ func ParseListRejectionsResponse(rsp *http.Response) (*ListRejectionsResponse, e
 	return response, nil
 }
 
+// ParseGetActivityReportResponse parses an HTTP response from a GetActivityReportWithResponse call
+func ParseGetActivityReportResponse(rsp *http.Response) (*GetActivityReportResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetActivityReportResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ActivityReport
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest ProblemAnswer
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseGetSavingsReportResponse parses an HTTP response from a GetSavingsReportWithResponse call
 func ParseGetSavingsReportResponse(rsp *http.Response) (*GetSavingsReportResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -12272,6 +13130,68 @@ func ParsePutToolResponse(rsp *http.Response) (*PutToolResponse, error) {
 			headers.ETag = value
 		}
 		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseSignOutResponse parses an HTTP response from a SignOutWithResponse call
+func ParseSignOutResponse(rsp *http.Response) (*SignOutResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &SignOutResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case rsp.StatusCode == 204:
+		break // No content-type
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest ProblemAnswer
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseSignInResponse parses an HTTP response from a SignInWithResponse call
+func ParseSignInResponse(rsp *http.Response) (*SignInResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &SignInResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Me
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest ProblemAnswer
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
 	}
 
 	return response, nil

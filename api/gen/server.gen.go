@@ -70,6 +70,9 @@ type ServerInterface interface {
 	// GetFlowTests The golden tests of a flow version, with the flow and its tools.
 	// (GET /api/v1/flows/{name}/versions/{version}/tests)
 	GetFlowTests(ctx echo.Context, name FlowNameParam, version FlowVersionParam) error
+	// GetFollows The directly-follows graph of agents' own tool calls.
+	// (GET /api/v1/follows)
+	GetFollows(ctx echo.Context, params GetFollowsParams) error
 	// StartMiningRun Mine the recorded sessions and put what was found in the queue.
 	// (POST /api/v1/mining-runs)
 	StartMiningRun(ctx echo.Context, params StartMiningRunParams) error
@@ -127,6 +130,9 @@ type ServerInterface interface {
 	// ListRejections Patterns that are not proposed again, and what would lift that.
 	// (GET /api/v1/rejections)
 	ListRejections(ctx echo.Context, params ListRejectionsParams) error
+	// GetActivityReport Agents' own tool calls and sessions by day and agent.
+	// (GET /api/v1/reports/activity)
+	GetActivityReport(ctx echo.Context, params GetActivityReportParams) error
 	// GetSavingsReport What the runs of each flow avoided.
 	// (GET /api/v1/reports/savings)
 	GetSavingsReport(ctx echo.Context, params GetSavingsReportParams) error
@@ -630,6 +636,45 @@ func (w *ServerInterfaceWrapper) GetFlowTests(ctx echo.Context) error {
 	return err
 }
 
+// GetFollows converts echo context to params.
+func (w *ServerInterfaceWrapper) GetFollows(ctx echo.Context) error {
+	var err error
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetFollowsParams
+	// ------------- Optional query parameter "from" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "from", ctx.QueryParams(), &params.From, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter from: %s", err))
+	}
+
+	// ------------- Optional query parameter "to" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "to", ctx.QueryParams(), &params.To, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter to: %s", err))
+	}
+
+	// ------------- Optional query parameter "agent" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "agent", ctx.QueryParams(), &params.Agent, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter agent: %s", err))
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter limit: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetFollows(ctx, params)
+	return err
+}
+
 // StartMiningRun converts echo context to params.
 func (w *ServerInterfaceWrapper) StartMiningRun(ctx echo.Context) error {
 	var err error
@@ -1062,6 +1107,38 @@ func (w *ServerInterfaceWrapper) ListRejections(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.ListRejections(ctx, params)
+	return err
+}
+
+// GetActivityReport converts echo context to params.
+func (w *ServerInterfaceWrapper) GetActivityReport(ctx echo.Context) error {
+	var err error
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetActivityReportParams
+	// ------------- Optional query parameter "from" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "from", ctx.QueryParams(), &params.From, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter from: %s", err))
+	}
+
+	// ------------- Optional query parameter "to" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "to", ctx.QueryParams(), &params.To, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter to: %s", err))
+	}
+
+	// ------------- Optional query parameter "agent" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "agent", ctx.QueryParams(), &params.Agent, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter agent: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetActivityReport(ctx, params)
 	return err
 }
 
@@ -1567,6 +1644,8 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.POST(options.BaseURL+"/api/v1/worker-calls/:id/heartbeat", wrapper.RenewWorkerCall, options.OperationMiddlewares["renewWorkerCall"]...)
 	router.POST(options.BaseURL+"/api/v1/worker-calls/:id/result", wrapper.CompleteWorkerCall, options.OperationMiddlewares["completeWorkerCall"]...)
 	router.POST(options.BaseURL+"/api/v1/worker-calls/:id/error", wrapper.FailWorkerCall, options.OperationMiddlewares["failWorkerCall"]...)
+	router.GET(options.BaseURL+"/api/v1/follows", wrapper.GetFollows, options.OperationMiddlewares["getFollows"]...)
+	router.GET(options.BaseURL+"/api/v1/reports/activity", wrapper.GetActivityReport, options.OperationMiddlewares["getActivityReport"]...)
 	router.GET(options.BaseURL+"/api/v1/reports/savings", wrapper.GetSavingsReport, options.OperationMiddlewares["getSavingsReport"]...)
 	router.GET(options.BaseURL+"/api/v1/api-keys", wrapper.ListAPIKeys, options.OperationMiddlewares["listApiKeys"]...)
 	router.POST(options.BaseURL+"/api/v1/api-keys", wrapper.CreateAPIKey, options.OperationMiddlewares["createApiKey"]...)
@@ -2408,6 +2487,45 @@ func (response GetFlowTestsdefaultApplicationProblemPlusJSONResponse) VisitGetFl
 	return err
 }
 
+type GetFollowsRequestObject struct {
+	Params GetFollowsParams
+}
+
+type GetFollowsResponseObject interface {
+	VisitGetFollowsResponse(w http.ResponseWriter) error
+}
+
+type GetFollows200JSONResponse FollowsGraph
+
+func (response GetFollows200JSONResponse) VisitGetFollowsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetFollowsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetFollowsdefaultApplicationProblemPlusJSONResponse) VisitGetFollowsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type StartMiningRunRequestObject struct {
 	Params StartMiningRunParams
 	Body   *StartMiningRunJSONRequestBody
@@ -3196,6 +3314,45 @@ type ListRejectionsdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response ListRejectionsdefaultApplicationProblemPlusJSONResponse) VisitListRejectionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetActivityReportRequestObject struct {
+	Params GetActivityReportParams
+}
+
+type GetActivityReportResponseObject interface {
+	VisitGetActivityReportResponse(w http.ResponseWriter) error
+}
+
+type GetActivityReport200JSONResponse ActivityReport
+
+func (response GetActivityReport200JSONResponse) VisitGetActivityReportResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetActivityReportdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetActivityReportdefaultApplicationProblemPlusJSONResponse) VisitGetActivityReportResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -4148,6 +4305,9 @@ type StrictServerInterface interface {
 	// GetFlowTests The golden tests of a flow version, with the flow and its tools.
 	// (GET /api/v1/flows/{name}/versions/{version}/tests)
 	GetFlowTests(ctx context.Context, request GetFlowTestsRequestObject) (GetFlowTestsResponseObject, error)
+	// GetFollows The directly-follows graph of agents' own tool calls.
+	// (GET /api/v1/follows)
+	GetFollows(ctx context.Context, request GetFollowsRequestObject) (GetFollowsResponseObject, error)
 	// StartMiningRun Mine the recorded sessions and put what was found in the queue.
 	// (POST /api/v1/mining-runs)
 	StartMiningRun(ctx context.Context, request StartMiningRunRequestObject) (StartMiningRunResponseObject, error)
@@ -4205,6 +4365,9 @@ type StrictServerInterface interface {
 	// ListRejections Patterns that are not proposed again, and what would lift that.
 	// (GET /api/v1/rejections)
 	ListRejections(ctx context.Context, request ListRejectionsRequestObject) (ListRejectionsResponseObject, error)
+	// GetActivityReport Agents' own tool calls and sessions by day and agent.
+	// (GET /api/v1/reports/activity)
+	GetActivityReport(ctx context.Context, request GetActivityReportRequestObject) (GetActivityReportResponseObject, error)
 	// GetSavingsReport What the runs of each flow avoided.
 	// (GET /api/v1/reports/savings)
 	GetSavingsReport(ctx context.Context, request GetSavingsReportRequestObject) (GetSavingsReportResponseObject, error)
@@ -4831,6 +4994,31 @@ func (sh *strictHandler) GetFlowTests(ctx echo.Context, name FlowNameParam, vers
 		return err
 	} else if validResponse, ok := response.(GetFlowTestsResponseObject); ok {
 		return validResponse.VisitGetFlowTestsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetFollows operation middleware
+func (sh *strictHandler) GetFollows(ctx echo.Context, params GetFollowsParams) error {
+	var request GetFollowsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetFollows(ctx.Request().Context(), request.(GetFollowsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetFollows")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetFollowsResponseObject); ok {
+		return validResponse.VisitGetFollowsResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}
@@ -5547,6 +5735,31 @@ func (sh *strictHandler) ListRejections(ctx echo.Context, params ListRejectionsP
 		return err
 	} else if validResponse, ok := response.(ListRejectionsResponseObject); ok {
 		return validResponse.VisitListRejectionsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetActivityReport operation middleware
+func (sh *strictHandler) GetActivityReport(ctx echo.Context, params GetActivityReportParams) error {
+	var request GetActivityReportRequestObject
+
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetActivityReport(ctx.Request().Context(), request.(GetActivityReportRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetActivityReport")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetActivityReportResponseObject); ok {
+		return validResponse.VisitGetActivityReportResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

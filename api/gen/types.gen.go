@@ -6,6 +6,8 @@ package gen
 import (
 	"encoding/json"
 	"time"
+
+	openapi_types "github.com/oapi-codegen/runtime/types"
 )
 
 // Defines values for ArgFlowKind.
@@ -164,6 +166,27 @@ func (e IngestWarningCode) Valid() bool {
 	case IngestWarningCodeNotAssembled:
 		return true
 	case IngestWarningCodeTruncated:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for MeAuth.
+const (
+	MeAuthKey     MeAuth = "key"
+	MeAuthNone    MeAuth = "none"
+	MeAuthSession MeAuth = "session"
+)
+
+// Valid indicates whether the value is a known member of the MeAuth enum.
+func (e MeAuth) Valid() bool {
+	switch e {
+	case MeAuthKey:
+		return true
+	case MeAuthNone:
+		return true
+	case MeAuthSession:
 		return true
 	default:
 		return false
@@ -926,6 +949,22 @@ func (e GetRunDiagramParamsDirection) Valid() bool {
 	}
 }
 
+// ActivityDay defines model for ActivityDay.
+type ActivityDay struct {
+	// Agent Empty where the agent has no name.
+	Agent    string             `json:"agent"`
+	Calls    int64              `json:"calls"`
+	Day      openapi_types.Date `json:"day"`
+	Sessions int64              `json:"sessions"`
+}
+
+// ActivityReport defines model for ActivityReport.
+type ActivityReport struct {
+	Calls    int64         `json:"calls"`
+	Days     []ActivityDay `json:"days"`
+	Sessions int64         `json:"sessions"`
+}
+
 // AgentRun defines model for AgentRun.
 type AgentRun struct {
 	Agent        string        `json:"agent,omitempty,omitzero"`
@@ -1349,6 +1388,39 @@ type FlowVersionRef struct {
 	Version   string     `json:"version"`
 }
 
+// FollowsEdge defines model for FollowsEdge.
+type FollowsEdge struct {
+	// Confidence `count` divided by the calls of `from`.
+	Confidence float64 `json:"confidence"`
+	Count      int64   `json:"count"`
+	From       string  `json:"from"`
+	To         string  `json:"to"`
+}
+
+// FollowsGraph defines model for FollowsGraph.
+type FollowsGraph struct {
+	Calls int64         `json:"calls"`
+	Edges []FollowsEdge `json:"edges"`
+
+	// EdgesLeftOut Edges that are rarer than those shown.
+	EdgesLeftOut int64         `json:"edges_left_out"`
+	Sessions     int64         `json:"sessions"`
+	Tools        []FollowsTool `json:"tools"`
+}
+
+// FollowsTool defines model for FollowsTool.
+type FollowsTool struct {
+	// Calls Without exact repeats of the call before.
+	Calls int64 `json:"calls"`
+
+	// Ends Stretches that ended with it.
+	Ends int64  `json:"ends"`
+	Name string `json:"name"`
+
+	// Starts Stretches that began with it.
+	Starts int64 `json:"starts"`
+}
+
 // GoldenCall defines model for GoldenCall.
 type GoldenCall struct {
 	// Args Any JSON value.
@@ -1456,6 +1528,17 @@ type LlmUsage struct {
 	InputTokens     int64   `json:"input_tokens,omitempty,omitzero"`
 	OutputTokens    int64   `json:"output_tokens,omitempty,omitzero"`
 }
+
+// Me defines model for Me.
+type Me struct {
+	// Auth How the caller is known; `none` where the service answers requests without a key.
+	Auth      MeAuth  `json:"auth"`
+	Principal string  `json:"principal"`
+	Scopes    []Scope `json:"scopes"`
+}
+
+// MeAuth How the caller is known; `none` where the service answers requests without a key.
+type MeAuth string
 
 // MeasuredSavings What the replaced stretches used on average in the recorded sessions, times the runs.
 type MeasuredSavings struct {
@@ -2214,6 +2297,11 @@ type ShadowResult struct {
 // SideEffects defines model for SideEffects.
 type SideEffects string
 
+// SignIn defines model for SignIn.
+type SignIn struct {
+	Key string `json:"key"`
+}
+
 // StatusChange defines model for StatusChange.
 type StatusChange struct {
 	// AcceptDrift Activate although a pinned tool changed; its new schema is pinned.
@@ -2563,6 +2651,19 @@ type SetFlowStatusParams struct {
 	IfMatch IfMatch `json:"If-Match,omitempty,omitzero"`
 }
 
+// GetFollowsParams defines parameters for GetFollows.
+type GetFollowsParams struct {
+	// From Inclusive.
+	From From `form:"from,omitempty" json:"from,omitempty,omitzero"`
+
+	// To Exclusive.
+	To    To     `form:"to,omitempty" json:"to,omitempty,omitzero"`
+	Agent string `form:"agent,omitempty" json:"agent,omitempty,omitzero"`
+
+	// Limit Edges at most; 0 takes the default.
+	Limit int `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
+}
+
 // StartMiningRunParams defines parameters for StartMiningRun.
 type StartMiningRunParams struct {
 	// Wait Answer when the pass has ended, with 200, instead of at once with 202.
@@ -2643,6 +2744,16 @@ type WithdrawProposalParams struct {
 type ListRejectionsParams struct {
 	// Limit Rows on a page; 0 takes the default.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
+}
+
+// GetActivityReportParams defines parameters for GetActivityReport.
+type GetActivityReportParams struct {
+	// From Inclusive.
+	From From `form:"from,omitempty" json:"from,omitempty,omitzero"`
+
+	// To Exclusive.
+	To    To     `form:"to,omitempty" json:"to,omitempty,omitzero"`
+	Agent string `form:"agent,omitempty" json:"agent,omitempty,omitzero"`
 }
 
 // GetSavingsReportParams defines parameters for GetSavingsReport.
@@ -2790,6 +2901,9 @@ type ApplyToolsJSONRequestBody = ApplyToolsJSONBody
 
 // PutToolJSONRequestBody defines body for PutTool for application/json ContentType.
 type PutToolJSONRequestBody = ToolDocument
+
+// SignInJSONRequestBody defines body for SignIn for application/json ContentType.
+type SignInJSONRequestBody = SignIn
 
 // FailWorkerCallJSONRequestBody defines body for FailWorkerCall for application/json ContentType.
 type FailWorkerCallJSONRequestBody = WorkerFailure

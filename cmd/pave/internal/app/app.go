@@ -189,7 +189,7 @@ func (a *App) openLoop(context.Context) error {
 func (a *App) openAPI(context.Context) (err error) {
 	a.api, err = api.New(api.Deps{
 		Recorder: a.record, Proposals: a.gate, Flows: a.gate, Tools: a.gate, Runs: a.runs, Workers: a.tools.workers, Mining: a.loop, Passes: a.gate,
-		Discuss: a.gate, Keys: a.gate, Admin: a.gate, Reports: a.gate,
+		Discuss: a.gate, Keys: a.gate, Admin: a.gate, Reports: a.gate, Walks: &walks{events: a.events},
 		Sessions: &sessions{events: a.events, assembler: a.assembler, loader: assembly.Loader{Store: a.events}},
 		Status:   &status{gate: a.gate, events: a.events, disk: a.disk},
 		OTLP:     api.OTLP{Traces: a.receiver.Traces(), Logs: a.receiver.Logs(), Metrics: a.receiver.Metrics()},

@@ -6,9 +6,11 @@ import (
 
 	"pave/api"
 	"pave/governance"
+	"pave/governance/loop"
 	"pave/ingest"
 	"pave/ingest/assembly"
 	"pave/ingest/store"
+	"pave/observer"
 )
 
 // readyTimeout bounds how long a store may take to say that it works.
@@ -70,4 +72,14 @@ func (s *sessions) Get(ctx context.Context, tenant string, ids []string, fn func
 // Assemble implements api.Sessions.
 func (s *sessions) Assemble(ctx context.Context, tenant string) (int, error) {
 	return s.assembler.Run(ctx, tenant, time.Time{})
+}
+
+// walks surveys the event store for the API.
+type walks struct{ events store.Store }
+
+var _ api.Walks = (*walks)(nil)
+
+// Survey implements api.Walks.
+func (w *walks) Survey(ctx context.Context, tenant string, filter store.SequenceFilter) (*observer.Survey, error) {
+	return observer.Look(ctx, loop.Source{Events: w.events, Tenant: tenant}, filter)
 }

@@ -1,0 +1,287 @@
+// One flow: its versions, what it does, how it runs, what it saves; run it, disable it, go back.
+import { useMemo, useState } from 'preact/hooks'
+import { get, put, useData, usePages, type Schemas } from '../api'
+import { useMe } from '../app'
+import { flowOf, readFlow } from '../flow'
+import { Ago, count, duration, money, percent } from '../format'
+import { FlowDiagram, Hot } from '../parts/diagram'
+import { Digest, Figure, State } from '../parts/marks'
+import { Card, Dialog, Field, Page, Tabs, useAction, useTitle } from '../parts/page'
+import { Problem, Show } from '../parts/states'
+import { Diff, Yaml } from '../parts/yamlview'
+import { Link, navigate, to, useParam } from '../router'
+import { yamlText } from '../yaml'
+import { Brings } from './review'
+import { RunForm } from './runform'
+import { RunTable } from './runs'
+import { figure } from './flows'
+
+type Version = Schemas['FlowVersion']
+
+export function FlowPage({ args: [name = '', version] }: { args: string[] }) {
+  useTitle(name)
+  const list = useData('flows-all', (signal) => get('/api/v1/flows', { query: { limit: 500 }, signal }))
+  const summary = list.data?.items.find((f) => f.name === name)
+  const wanted = version ?? summary?.active_version ?? summary?.versions.at(-1)?.version
+  const flow = useData(wanted ? `flow ${name}@${wanted}` : null, (signal) => get('/api/v1/flows/{name}/versions/{version}', { path: { name, version: wanted! }, signal }))
+  const missing = useData(list.data && !wanted ? `flow ${name}` : null, (signal) => get('/api/v1/flows/{name}', { path: { name }, signal }))
+  const shown = wanted ? flow : list.error ? { ...list, data: undefined } : missing
+  return (
+    <Show of={shown} rows={12}>
+      {(v) => <FlowView v={v} summary={summary} reload={() => (flow.reload(), list.reload())} />}
+    </Show>
+  )
+}
+
+function FlowView({ v, summary, reload }: { v: Version; summary?: Schemas['FlowSummary']; reload: () => void }) {
+  const me = useMe()
+  const [tab, setTab] = useParam('tab', 'diagram')
+  const [hot, setHot] = useState<string | null>(null)
+  const [change, setChange] = useState<Schemas['FlowStatus'] | null>(null)
+  const [running, setRunning] = useState(false)
+  const flow = useMemo(() => readFlow(flowOf(v.flow)), [v.flow])
+  const report = useData('savings-all', (signal) => get('/api/v1/reports/savings', { signal }))
+  const mine = report.data?.flows.filter((f) => f.flow === v.name) ?? []
+  const sum = mine.length ? mine.reduce((a, b) => ({ ...a, runs: a.runs + b.runs, succeeded: a.succeeded + b.succeeded, failed: a.failed + b.failed, handed_back: a.handed_back + b.handed_back })) : undefined
+  return (
+    <Hot.Provider value={{ hot, set: setHot }}>
+      <Page
+        title={v.name}
+        crumbs={<Link to="/flows">← flows</Link>}
+        lead={
+          <>
+            <State of={v.status} /> version {v.version} {v.active ? '(a run without a version takes this one)' : <span class="state warn">▲ not the active version</span>} · <Digest of={v.digest} />{' '}
+            {v.promoted_by && (
+              <>
+                · promoted by <span class="mono">{v.promoted_by}</span> <Ago at={v.created_at} />
+              </>
+            )}
+          </>
+        }
+        actions={
+          <>
+            <button type="button" class="primary" disabled={!me.may('run') || v.status !== 'active'} onClick={() => setRunning(true)}>
+              Run…
+            </button>
+            {v.status !== 'active' && (
+              <button type="button" disabled={!me.may('promote')} onClick={() => setChange('active')}>
+                Activate…
+              </button>
+            )}
+            {v.status !== 'disabled' && (
+              <button type="button" class="danger" disabled={!me.may('promote')} onClick={() => setChange('disabled')}>
+                Disable…
+              </button>
+            )}
+          </>
+        }
+      >
+        <div class="figures">
+          <Figure label="Runs" title="Finished runs of all versions" value={count(sum?.runs ?? 0)} note={sum && sum.runs ? `${percent(sum.succeeded / sum.runs)} succeeded` : 'none yet'} />
+          <Figure label="Not succeeded" title="Failed runs, and runs that were handed back to the agent" value={count((sum?.failed ?? 0) + (sum?.handed_back ?? 0))} note={`${count(sum?.failed ?? 0)} failed, ${count(sum?.handed_back ?? 0)} handed back`} />
+          <Figure label="LLM calls avoided" title="Measured in the recorded sessions, times the runs" value={figure(mine[0]?.measured.llm_calls, (n) => count(Math.round(n)))} note="measured" />
+          <Figure label="Money" title="Measured in the recorded sessions, times the runs" value={figure(mine[0]?.measured.cost_usd, money)} note="measured" />
+          <Figure label="Time" title="Measured in the recorded sessions, times the runs" value={figure(mine[0]?.measured.latency_ms, duration)} note="measured" />
+        </div>
+        <div class="split">
+          <div>
+            <Card
+              tight
+              title={
+                <Tabs
+                  label="The flow"
+                  at={tab}
+                  set={setTab}
+                  tabs={[
+                    ['diagram', 'Diagram'],
+                    ['yaml', 'YAML'],
+                    ['diff', 'Diff'],
+                    ['runs', 'Runs'],
+                    ['steps', 'Step times'],
+                  ]}
+                />
+              }
+            >
+              {tab === 'diagram' && (
+                <>
+                  <p class="dim pad">{flowOf(v.flow).description}</p>
+                  <FlowDiagram flow={flow} />
+                </>
+              )}
+              {tab === 'yaml' && <Yaml value={v.flow} flow={flow} />}
+              {tab === 'diff' && <VersionDiff v={v} versions={summary?.versions ?? []} />}
+              {tab === 'runs' && <FlowRuns name={v.name} />}
+              {tab === 'steps' && <Profile name={v.name} />}
+            </Card>
+          </div>
+          <aside>
+            <Card title="Versions" tight>
+              <table class="mini">
+                <thead>
+                  <tr>
+                    <th scope="col">Version</th>
+                    <th scope="col">Status</th>
+                    <th scope="col">Since</th>
+                  </tr>
+                </thead>
+                <tbody>
+                  {(summary?.versions ?? []).toReversed().map((one) => (
+                    <tr key={one.version} class={one.version === v.version ? 'at' : ''}>
+                      <td>
+                        <Link to={to('flows', v.name, one.version)}>{one.version}</Link>
+                      </td>
+                      <td>
+                        <State of={one.status} />
+                      </td>
+                      <td>
+                        <Ago at={one.created_at} />
+                      </td>
+                    </tr>
+                  ))}
+                </tbody>
+              </table>
+            </Card>
+            <Brings s={v.savings} />
+            <Card title="Where it comes from">
+              {v.proposal_id ? (
+                <p>
+                  <Link to={to('proposals', v.proposal_id)}>The proposal with its evidence and reviews</Link>
+                </p>
+              ) : (
+                <p class="dim">No proposal is known.</p>
+              )}
+            </Card>
+          </aside>
+        </div>
+        {change && <ChangeStatus v={v} status={change} close={() => setChange(null)} done={() => (setChange(null), reload())} />}
+        {running && <RunForm v={v} close={() => setRunning(false)} done={(run) => navigate(to('runs', run.id))} />}
+      </Page>
+    </Hot.Provider>
+  )
+}
+
+function ChangeStatus({ v, status, close, done }: { v: Version; status: Schemas['FlowStatus']; close: () => void; done: () => void }) {
+  const [reason, setReason] = useState('')
+  const [drift, setDrift] = useState(false)
+  const act = useAction(() =>
+    put('/api/v1/flows/{name}/versions/{version}/status', {
+      path: { name: v.name, version: v.version }, body: { status, reason, ...(drift ? { accept_drift: true } : {}) }, ifMatch: v.revision,
+    }).then(done),
+  )
+  return (
+    <Dialog title={`${status === 'active' ? 'Activate' : 'Disable'} ${v.name} ${v.version}`} close={close}>
+      <form onSubmit={(e) => (e.preventDefault(), void act.run())}>
+        <p class="dim">{status === 'disabled' ? 'Calls of the flow are refused from now on; runs in flight end on their plan.' : 'The version may run again.'}</p>
+        <Field label="Why">
+          <textarea data-first rows={3} required value={reason} onInput={(e) => setReason(e.currentTarget.value)} />
+        </Field>
+        {status === 'active' && v.status === 'needs_review' && (
+          <label class="check">
+            <input type="checkbox" checked={drift} onChange={(e) => setDrift(e.currentTarget.checked)} /> accept that a pinned tool changed; its new schema is pinned
+          </label>
+        )}
+        {act.error && <Problem error={act.error} />}
+        <div class="actions">
+          <button type="submit" class={status === 'disabled' ? 'danger' : 'primary'} disabled={act.busy || !reason.trim()}>
+            {status === 'active' ? 'Activate' : 'Disable'}
+          </button>
+          <button type="button" onClick={close}>
+            Cancel
+          </button>
+        </div>
+      </form>
+    </Dialog>
+  )
+}
+
+function VersionDiff({ v, versions }: { v: Version; versions: Schemas['FlowVersionRef'][] }) {
+  const others = versions.filter((o) => o.version !== v.version)
+  const [against, setAgainst] = useParam('against', others.at(-1)?.version ?? '')
+  const other = useData(against ? `flow ${v.name}@${against}` : null, (signal) => get('/api/v1/flows/{name}/versions/{version}', { path: { name: v.name, version: against }, signal }))
+  if (others.length === 0) return <p class="dim pad">There is only this version.</p>
+  return (
+    <>
+      <label class="pad">
+        Against{' '}
+        <select value={against} onChange={(e) => setAgainst(e.currentTarget.value)}>
+          {others.map((o) => (
+            <option key={o.version}>{o.version}</option>
+          ))}
+        </select>
+      </label>
+      <Show of={other}>{(o) => <Diff before={yamlText(o.flow)} after={yamlText(v.flow)} names={[o.version, v.version]} />}</Show>
+    </>
+  )
+}
+
+function FlowRuns({ name }: { name: string }) {
+  const runs = usePages(`runs of ${name}`, (cursor, signal) => get('/api/v1/runs', { query: { flow: name, limit: 100, cursor }, signal }))
+  return <RunTable of={runs} fit />
+}
+
+function Profile({ name }: { name: string }) {
+  const profile = useData(`profile ${name}`, (signal) => get('/api/v1/flows/{name}/profile', { path: { name }, signal }))
+  return (
+    <Show of={profile}>
+      {(p) =>
+        p.runs === 0 ? (
+          <p class="dim pad">No run is recorded yet.</p>
+        ) : (
+          <div class="scroll-x">
+            <table class="mini">
+              <caption class="dim">The newest {count(p.runs)} runs. Percentiles of the time of a step.</caption>
+              <thead>
+                <tr>
+                  <th scope="col">Step</th>
+                  <th scope="col" class="num">
+                    p50
+                  </th>
+                  <th scope="col" class="num">
+                    p95
+                  </th>
+                  <th scope="col" class="num">
+                    max
+                  </th>
+                  <th scope="col" class="num">
+                    failed
+                  </th>
+                  <th scope="col" class="num">
+                    retries
+                  </th>
+                  <th scope="col" class="num">
+                    cached
+                  </th>
+                </tr>
+              </thead>
+              <tbody>
+                {p.steps.map((s) => (
+                  <tr key={s.step_index}>
+                    <td>
+                      <span class="box-no">{s.step_index + 1}</span> <Link to={to('tools', s.tool_name)} class="mono">{s.tool_name}</Link>
+                    </td>
+                    <td class="num">{duration(s.durations.p50_ms)}</td>
+                    <td class="num">{duration(s.durations.p95_ms)}</td>
+                    <td class="num">{duration(s.durations.max_ms)}</td>
+                    <td class="num">{count(s.failed)}</td>
+                    <td class="num">{count(s.retries)}</td>
+                    <td class="num">{count(s.cached)}</td>
+                  </tr>
+                ))}
+                <tr class="sum">
+                  <td>whole run</td>
+                  <td class="num">{duration(p.total.p50_ms)}</td>
+                  <td class="num">{duration(p.total.p95_ms)}</td>
+                  <td class="num">{duration(p.total.max_ms)}</td>
+                  <td class="num">{count(p.failed)}</td>
+                  <td />
+                  <td />
+                </tr>
+              </tbody>
+            </table>
+          </div>
+        )
+      }
+    </Show>
+  )
+}
+

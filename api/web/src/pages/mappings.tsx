@@ -1,0 +1,105 @@
+// Each argument with where it comes from, how often that held in the recordings, and the sessions for and against it.
+import type { Schemas } from '../api'
+import { count, percent, plural } from '../format'
+import { evidenceOf, sourceText, type Flow, type Mapping } from '../flow'
+import { useHot } from '../parts/diagram'
+import { Link, to } from '../router'
+
+interface Props {
+  flow: Flow
+  evidence: Schemas['Evidence']
+  picked: Mapping | null
+  pick: (m: Mapping | null) => void
+}
+
+export function Mappings({ flow, evidence, picked, pick }: Props) {
+  return (
+    <div class="mappings">
+      {flow.steps.map((s) => (
+        <section key={s.index}>
+          <h3>
+            <span class="box-no">{s.index + 1}</span> <span class="mono">{s.name}</span>
+            {s.guard && <span class="dim mono"> if {s.guard}</span>}
+          </h3>
+          {s.forEach && <Mapped m={s.forEach} evidence={evidence} picked={picked} pick={pick} />}
+          {s.mappings.map((m) => (
+            <Mapped key={m.id} m={m} evidence={evidence} picked={picked} pick={pick} />
+          ))}
+          {s.mappings.length === 0 && !s.forEach && <p class="dim pad">takes no arguments</p>}
+        </section>
+      ))}
+    </div>
+  )
+}
+
+function Mapped({ m, evidence, picked, pick }: { m: Mapping; evidence: Schemas['Evidence']; picked: Mapping | null; pick: (m: Mapping | null) => void }) {
+  const { lit, bind } = useHot(m.id)
+  const e = evidenceOf(evidence, m)?.evidence
+  const open = picked?.id === m.id
+  return (
+    <div class={`mapped${lit ? ' hot' : ''}`} {...bind}>
+      <button type="button" class="mapped-head" aria-expanded={open} onClick={() => pick(open ? null : m)}>
+        <span class="tree-mark" aria-hidden="true">
+          {open ? '▾' : '▸'}
+        </span>
+        <span class="mono map-arg">{m.arg}</span>
+        <span class={`mono map-source from-${m.source.kind}`}>← {sourceText(m)}</span>
+        <span class="mapped-sum">
+          {e ? (
+            <>
+              held {count(e.held)} of {count(e.present)}
+              {e.held < e.present && <span class="state warn"> ▲ {percent(e.held / e.present)}</span>}
+            </>
+          ) : (
+            <span class="dim">no recording behind it</span>
+          )}
+        </span>
+      </button>
+      {open && (
+        <div class="mapped-body">
+          {e ? <Evidence e={e} /> : <p class="dim">This argument was set by hand or follows from schemas alone.</p>}
+        </div>
+      )}
+    </div>
+  )
+}
+
+function Evidence({ e }: { e: Schemas['ArgEvidence'] }) {
+  const against = e.contradicting ?? []
+  return (
+    <>
+      <dl class="facts">
+        <dt title="Occurrences in which the mapping gave exactly the recorded value">Held</dt>
+        <dd>
+          {count(e.held)} of {count(e.present)} ({percent(e.held / Math.max(1, e.present))})
+        </dd>
+        <dt title="How many different values it was seen with; few values prove little">Distinct values</dt>
+        <dd>{count(e.distinct)}</dd>
+        <dt title="The rate at which the two values would be equal by chance">By chance</dt>
+        <dd>{e.chance ? percent(e.chance) : '0 %'}</dd>
+      </dl>
+      {e.note && <p class={e.ambiguous ? 'state warn' : 'dim'}>{e.ambiguous ? '▲ ' : ''}{e.note}</p>}
+      <p>
+        <span class="dim">sessions for it:</span> <Sessions ids={e.supporting ?? []} />
+      </p>
+      <p>
+        <span class="dim">{against.length ? plural(against.length, 'counter-example') + ':' : 'no counter-example'}</span> <Sessions ids={against} />
+      </p>
+    </>
+  )
+}
+
+function Sessions({ ids }: { ids: string[] }) {
+  return (
+    <>
+      {ids.map((id, i) => (
+        <span key={id}>
+          {i > 0 && ', '}
+          <Link to={to('sessions', id)} class="mono">
+            {id}
+          </Link>
+        </span>
+      ))}
+    </>
+  )
+}

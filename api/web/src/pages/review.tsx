@@ -1,0 +1,383 @@
+// The review of one proposal: should this run without the model? What will run, why to believe it, what it brings and
+// what can go wrong, in one screen; a mapping that the pointer is on lights up everywhere.
+import { useEffect, useMemo, useState } from 'preact/hooks'
+import { get, post, useData, type Schemas } from '../api'
+import { useMe } from '../app'
+import { Ago, count, duration, interval, money, percent, plural } from '../format'
+import { flowOf, readFlow, type Mapping } from '../flow'
+import { FlowDiagram, Hot } from '../parts/diagram'
+import { Digest, Safety, savingsOf, State } from '../parts/marks'
+import { Card, Page, Tabs, useAction, useKeys, useTitle } from '../parts/page'
+import { Problem, Show } from '../parts/states'
+import { Diff, Yaml } from '../parts/yamlview'
+import { Link, navigate, to, useParam } from '../router'
+import { yamlText } from '../yaml'
+import { Discussion } from './discussion'
+import { EditFlow } from './editflow'
+import { Examples } from './examples'
+import { Mappings } from './mappings'
+import { Decide, queueKey } from './proposals'
+
+type Proposal = Schemas['Proposal']
+type Verdict = Schemas['Verdict']
+
+const closed = ['promoted', 'rejected', 'withdrawn', 'superseded']
+
+export function ReviewPage({ args: [id = ''] }: { args: string[] }) {
+  const proposal = useData(`proposal ${id}`, (signal) => get('/api/v1/proposals/{id}', { path: { id }, signal }))
+  useTitle(proposal.data?.flow_name ?? 'Proposal')
+  return (
+    <Show of={proposal} rows={12}>
+      {(p) => <Review p={p} reload={proposal.reload} key={p.id} />}
+    </Show>
+  )
+}
+
+function queuePlace(id: string) {
+  const ids = (() => {
+    try {
+      return JSON.parse(sessionStorage.getItem(queueKey) ?? '[]') as string[]
+    } catch {
+      return []
+    }
+  })()
+  const i = ids.indexOf(id)
+  return { at: i, of: ids.length, before: ids[i - 1], after: i >= 0 ? ids[i + 1] : undefined }
+}
+
+function Review({ p, reload }: { p: Proposal; reload: () => void }) {
+  const me = useMe()
+  const flow = useMemo(() => readFlow(flowOf(p.flow)), [p.flow])
+  const [hot, setHot] = useState<string | null>(null)
+  const [picked, setPicked] = useState<Mapping | null>(null)
+  const [tab, setTab] = useParam('tab', 'steps')
+  const [ask, setAsk] = useState<Verdict | null>(null)
+  const tools = useData('tools-all', (signal) => get('/api/v1/tools', { query: { limit: 500 }, signal }))
+  const byName = useMemo(() => new Map(tools.data?.items.map((t) => [t.name, t])), [tools.data])
+  const compiled = useData(`compile ${p.digest}`, (signal) => post('/api/v1/flows/compile', { body: p.flow, signal }))
+  const active = useData(`active ${p.flow_name}`, (signal) => get('/api/v1/flows/{name}', { path: { name: p.flow_name }, signal }))
+  const queue = queuePlace(p.id)
+  const open = !closed.includes(p.state)
+  const may = open && me.may('review')
+  const go = (other?: string) => other && navigate(to('proposals', other))
+  useKeys({
+    j: () => go(queue.after), k: () => go(queue.before),
+    a: may ? () => setAsk('approve') : undefined, r: may ? () => setAsk('reject') : undefined, c: may ? () => setAsk('request_changes') : undefined,
+    m: () => document.querySelector<HTMLElement>('#comment')?.focus(),
+    u: () => navigate('/proposals'),
+  })
+  useEffect(() => {
+    if (new URLSearchParams(location.search).has('comment')) document.querySelector<HTMLElement>('#comment')?.focus()
+  }, [])
+  const pattern = p.evidence.pattern
+  return (
+    <Hot.Provider value={{ hot: hot ?? picked?.id ?? null, set: setHot }}>
+      <Page
+        title={p.flow_name}
+        crumbs={
+          <>
+            <Link to="/proposals">← queue</Link>
+            {queue.at >= 0 && (
+              <span class="dim">
+                {queue.at + 1} of {queue.of}
+              </span>
+            )}
+            <button type="button" class="small" disabled={!queue.before} onClick={() => go(queue.before)} title="k">
+              ↑ <span class="sr">previous</span>
+            </button>
+            <button type="button" class="small" disabled={!queue.after} onClick={() => go(queue.after)} title="j">
+              ↓ <span class="sr">next</span>
+            </button>
+          </>
+        }
+        lead={
+          <>
+            <State of={p.state} /> <Safety of={p.safety} />{' '}
+            {p.occurrences ? `seen ${count(p.occurrences)} times in ${plural(p.sessions ?? 0, 'session')}${pattern?.agents ? `, ${plural(pattern.agents, 'agent')}` : ''}` : p.source === 'submitted' ? `submitted by ${p.author}` : 'never seen as a whole: built from tool schemas'}{' '}
+            · draft <Digest of={p.digest} />
+            {p.promoted_as && (
+              <>
+                {' '}
+                · promoted as <Link to={to('flows', p.flow_name)}>{p.promoted_as}</Link>
+              </>
+            )}
+          </>
+        }
+      >
+        {p.returned && <p class="notice">It was rejected before and came back: {p.returned}</p>}
+        {p.changed && <p class="notice">Last change of the draft: {p.changed}</p>}
+        <div class="review">
+          <div class="review-main">
+            <Card title="What will run" tight>
+              {flowOf(p.flow).description && <p class="dim pad">{flowOf(p.flow).description}</p>}
+              <FlowDiagram
+                flow={flow}
+                evidence={p.evidence}
+                safety={(name) => byName.get(name)?.safety}
+                unbound={p.unbound}
+                picked={picked?.id}
+                pick={(m) => (setPicked(picked?.id === m.id ? null : m), setTab('steps'))}
+              />
+            </Card>
+            <Card
+              title={
+                <Tabs
+                  label="The flow"
+                  at={tab}
+                  set={setTab}
+                  tabs={[
+                    ['steps', 'Arguments and evidence'],
+                    ['yaml', 'YAML'],
+                    ['diff', active.data ? `Diff to ${active.data.version}` : 'Diff'],
+                    ...(open ? ([['edit', 'Edit']] as [string, string][]) : []),
+                  ]}
+                />
+              }
+              tight
+            >
+              {tab === 'steps' && <Mappings flow={flow} evidence={p.evidence} picked={picked} pick={setPicked} />}
+              {tab === 'yaml' && <Yaml value={p.flow} flow={flow} />}
+              {tab === 'diff' &&
+                (active.data ? (
+                  <Diff before={yamlText(active.data.flow)} after={yamlText(p.flow)} names={[`${active.data.version} (active)`, 'this draft']} />
+                ) : active.error && active.error.status !== 404 ? (
+                  <Problem error={active.error} />
+                ) : (
+                  <p class="dim pad">No version of {p.flow_name} is active: everything in this flow is new.</p>
+                ))}
+              {tab === 'edit' && open && <EditFlow p={p} saved={reload} />}
+            </Card>
+            <Examples p={p} flow={flow} />
+          </div>
+          <aside class="review-side">
+            <Decision p={p} open={open} may={may} ask={setAsk} reload={reload} />
+            <Believe p={p} />
+            <Brings s={p.savings} />
+            <Wrong p={p} compiled={compiled.data} tools={byName} loaded={tools.data !== undefined} />
+            <Discussion p={p} flow={flow} picked={picked} reload={reload} />
+          </aside>
+        </div>
+        {ask && <Decide verdict={ask} rows={[p]} close={() => setAsk(null)} done={() => (setAsk(null), reload())} />}
+      </Page>
+    </Hot.Provider>
+  )
+}
+
+function Decision({ p, open, may, ask, reload }: { p: Proposal; open: boolean; may: boolean; ask: (v: Verdict) => void; reload: () => void }) {
+  const me = useMe()
+  const own = p.author === me.principal || (p.editors ?? []).includes(me.principal)
+  const promote = useAction(() => post('/api/v1/proposals/{id}/promote', { path: { id: p.id }, body: {}, ifMatch: p.revision }).then(reload))
+  return (
+    <Card title="Decision">
+      <p>
+        Needs {plural(p.needs, 'approval')} ({p.safety === 'read' ? 'read-only' : p.safety}); has {p.approvals}.
+      </p>
+      <p class="dim">
+        Author: <span class="mono">{p.author}</span>. {own ? 'You wrote or edited it, so somebody else must approve.' : ''}
+      </p>
+      {open ? (
+        <>
+          <div class="decide">
+            <button type="button" class="primary" disabled={!may} onClick={() => ask('approve')}>
+              Approve <kbd>a</kbd>
+            </button>
+            <button type="button" disabled={!may} onClick={() => ask('request_changes')}>
+              Changes <kbd>c</kbd>
+            </button>
+            <button type="button" class="danger" disabled={!may} onClick={() => ask('reject')}>
+              Reject <kbd>r</kbd>
+            </button>
+          </div>
+          {!me.may('review') && <p class="dim">Your key has no scope "review".</p>}
+          {p.state === 'approved' && (
+            <div class="promote">
+              <button type="button" class="primary" disabled={!me.may('promote') || promote.busy} onClick={() => void promote.run()}>
+                Promote
+              </button>
+              <span class="dim">{me.may('promote') ? 'makes it the active version; agents can call it from then on' : 'Your key has no scope "promote".'}</span>
+            </div>
+          )}
+          {promote.error && <Problem error={promote.error} />}
+        </>
+      ) : (
+        <p>
+          <State of={p.state} /> <Ago at={p.updated_at} />
+        </p>
+      )}
+    </Card>
+  )
+}
+
+function Believe({ p }: { p: Proposal }) {
+  const pattern = p.evidence.pattern
+  const weak = pattern?.data_flow?.steps.flat().filter((a) => a.evidence.held < a.evidence.present) ?? []
+  const contradict = new Set(weak.flatMap((a) => a.evidence.contradicting ?? [])).size
+  const confidence = pattern?.step_confidence?.length ? Math.min(...pattern.step_confidence) : undefined
+  return (
+    <Card title="Why believe it">
+      {p.sampled ? (
+        <dl class="facts">
+          <dt title="Occurrences in which every mapping reproduced every recorded argument at once">Reproduced exactly</dt>
+          <dd>
+            {count(p.explained ?? 0)} of {count(p.sampled)} ({percent((p.explained ?? 0) / p.sampled)})
+          </dd>
+          {pattern?.success !== undefined && (
+            <>
+              <dt title="Share of occurrences without an error, with the lower bound of its Wilson interval">Ended well</dt>
+              <dd>
+                {percent(pattern.success)}
+                {pattern.success_lower !== undefined && <span class="dim"> (at least {percent(pattern.success_lower)})</span>}
+              </dd>
+            </>
+          )}
+          {confidence !== undefined && (
+            <>
+              <dt title="How often the next step followed, at the weakest link of the path">Weakest link</dt>
+              <dd>{percent(confidence)} go on</dd>
+            </>
+          )}
+          {pattern?.expected !== undefined && (
+            <>
+              <dt title="Occurrences that chance alone would give (order-1 Markov model)">By chance</dt>
+              <dd>
+                {count(Math.round(pattern.expected))} expected, {count(pattern.occurrences)} seen
+              </dd>
+            </>
+          )}
+          <dt title="Sessions in which at least one argument was another than its mapping says">Contradicting</dt>
+          <dd>{contradict === 0 ? 'no session' : plural(contradict, 'session')}</dd>
+        </dl>
+      ) : (
+        <p class="dim">{p.source === 'submitted' ? 'Somebody wrote this flow; no recorded values stand behind it.' : 'Built from tool schemas: the types fit, but nobody walked this path as a whole.'}</p>
+      )}
+      {(p.evidence.schema_edges?.length ?? 0) > 0 && (
+        <ul class="plain">
+          {p.evidence.schema_edges!.map((e, i) => (
+            <li key={i}>
+              <code>
+                {e.producer}.{e.output_field} → {e.consumer}.{e.input_field}
+              </code>{' '}
+              <span class="dim">{e.rule}</span>
+            </li>
+          ))}
+        </ul>
+      )}
+    </Card>
+  )
+}
+
+export function Brings({ s }: { s: Schemas['Savings'] }) {
+  const { known, calls, tokens, cost, time } = savingsOf(s)
+  const week = s.per_week
+  return (
+    <Card title="What it brings">
+      {known ? (
+        <dl class="facts">
+          <dt>LLM calls a run</dt>
+          <dd>{interval(calls, (n) => n.toFixed(1))}</dd>
+          {tokens.known > 0 && (
+            <>
+              <dt>Tokens a run</dt>
+              <dd>{interval(tokens, (n) => count(Math.round(n)))}</dd>
+            </>
+          )}
+          {cost.known > 0 && (
+            <>
+              <dt>Money a run</dt>
+              <dd>{interval(cost, money)}</dd>
+            </>
+          )}
+          {time.known > 0 && (
+            <>
+              <dt>Time a run</dt>
+              <dd>{interval(time, duration)}</dd>
+            </>
+          )}
+          {week !== undefined && week > 0 && (
+            <>
+              <dt title="Runs a week if agents keep walking the path as often as in the recordings">A week, about</dt>
+              <dd>
+                {count(Math.round(week))} runs = {count(Math.round(week * calls.mean))} LLM calls{cost.known > 0 && `, ${money(week * cost.mean)}`}
+              </dd>
+            </>
+          )}
+        </dl>
+      ) : (
+        <p class="dim">The recordings do not tell what it saves.</p>
+      )}
+      <p class="dim small-text">{s.basis}</p>
+    </Card>
+  )
+}
+
+function Wrong({ p, compiled, tools, loaded }: { p: Proposal; compiled?: Schemas['CompileReport']; tools: Map<string, Schemas['Tool']>; loaded: boolean }) {
+  const names = [...new Set(p.tools)]
+  const missing = p.unbound ?? []
+  return (
+    <Card title="What can go wrong">
+      <ul class="checks">
+        <li>
+          {missing.length === 0 ? <State of="ok" text="every tool can be reached" /> : <State of="failed" text={`${plural(missing.length, 'tool')} cannot be reached yet`} />}
+          {missing.length > 0 && (
+            <ul>
+              {missing.map((name) => (
+                <li key={name}>
+                  <Link to={to('tools', name)}>{name}</Link> <span class="dim">needs a binding: declare it in a tool file, or discover the server that has it</span>
+                </li>
+              ))}
+            </ul>
+          )}
+        </li>
+        {compiled && (
+          <li>
+            {compiled.ok ? <State of="ok" text="compiles" /> : <State of="failed" text="does not compile" />}
+            {compiled.diagnostics.length > 0 && (
+              <ul>
+                {compiled.diagnostics.map((d, i) => (
+                  <li key={i}>
+                    <span class={`state ${d.severity === 'error' ? 'bad' : 'warn'}`}>{d.severity === 'error' ? '■' : '▲'}</span> {d.message} <code class="dim">{d.pointer}</code>
+                  </li>
+                ))}
+              </ul>
+            )}
+          </li>
+        )}
+        {(p.warnings ?? []).map((w) => (
+          <li key={w}>
+            <span class="state warn">▲</span> {w}
+          </li>
+        ))}
+      </ul>
+      <table class="mini">
+        <caption class="sr">Safety of each tool</caption>
+        <thead>
+          <tr>
+            <th scope="col">Tool</th>
+            <th scope="col">Effects</th>
+            <th scope="col">Says who</th>
+          </tr>
+        </thead>
+        <tbody>
+          {names.map((name) => {
+            const tool = tools.get(name)
+            const safety = (tool?.tool as { safety?: { source?: string; idempotent?: boolean } } | undefined)?.safety
+            return (
+              <tr key={name}>
+                <td>
+                  <Link to={to('tools', name)} class="mono">
+                    {name}
+                  </Link>
+                </td>
+                <td>
+                  {loaded ? <Safety of={tool?.safety} /> : '…'}
+                  {safety?.idempotent && <span class="dim"> idempotent</span>}
+                </td>
+                <td class="dim">{safety?.source ?? (loaded ? 'nobody' : '')}</td>
+              </tr>
+            )
+          })}
+        </tbody>
+      </table>
+    </Card>
+  )
+}

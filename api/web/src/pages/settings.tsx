@@ -1,0 +1,259 @@
+import { useState } from 'preact/hooks'
+import { del, get, post, put, send, useData, type Schemas } from '../api'
+import { useMe } from '../app'
+import { Ago, Time } from '../format'
+import { Safety, State } from '../parts/marks'
+import { Card, Copy, Dialog, Field, Page, Tabs, useAction, useTitle } from '../parts/page'
+import { Problem, Show } from '../parts/states'
+import { navigate } from '../router'
+
+const sections: [string, string][] = [
+  ['keys', 'Keys'],
+  ['policy', 'Policy'],
+  ['service', 'Service'],
+]
+
+export function SettingsPage({ args: [section = 'keys'] }: { args: string[] }) {
+  useTitle('Settings')
+  return (
+    <Page title="Settings" lead="Who may do what, and how does the service stand?">
+      <Tabs label="Settings" at={section} set={(s) => navigate(`/settings/${s}`)} tabs={sections} />
+      {section === 'policy' ? <PolicyView /> : section === 'service' ? <Service /> : <Keys />}
+    </Page>
+  )
+}
+
+const scopes: [Schemas['Scope'], string][] = [
+  ['ingest', 'record calls'], ['read', 'see everything recorded'], ['propose', 'mine and submit proposals'], ['review', 'approve and reject'],
+  ['promote', 'promote, disable, withdraw'], ['run', 'run flows'], ['work', 'answer calls of a worker pool'], ['admin', 'everything'],
+]
+
+function Keys() {
+  const keys = useData('keys', (signal) => get('/api/v1/api-keys', { signal }))
+  const [making, setMaking] = useState(false)
+  const [ending, setEnding] = useState<Schemas['ApiKey'] | null>(null)
+  return (
+    <Card title="API keys" actions={<button type="button" class="primary" onClick={() => setMaking(true)}>New key…</button>} tight>
+      <Show of={keys}>
+        {(page) => (
+          <div class="scroll-x">
+            <table class="mini">
+              <thead>
+                <tr>
+                  <th scope="col">Principal</th>
+                  <th scope="col">Begins with</th>
+                  <th scope="col">May</th>
+                  <th scope="col">Made</th>
+                  <th scope="col">Last used</th>
+                  <th scope="col">Ends</th>
+                  <th scope="col">State</th>
+                  <th scope="col">
+                    <span class="sr">Actions</span>
+                  </th>
+                </tr>
+              </thead>
+              <tbody>
+                {page.items.map((k) => (
+                  <tr key={k.id} class={k.revoked ? 'faded' : ''}>
+                    <td class="mono">{k.principal}</td>
+                    <td>
+                      <code>{k.prefix}</code>
+                    </td>
+                    <td>{k.scopes.length === scopes.length ? 'everything' : k.scopes.join(', ')}</td>
+                    <td>
+                      <Ago at={k.created_at} />
+                    </td>
+                    <td>
+                      <Ago at={k.last_used} />
+                    </td>
+                    <td>{k.expires_at ? <Time at={k.expires_at} /> : <span class="dim">never</span>}</td>
+                    <td>{k.revoked ? <State of="disabled" text="revoked" /> : k.expires_at && Date.parse(k.expires_at) < Date.now() ? <State of="disabled" text="expired" /> : <State of="active" text="valid" />}</td>
+                    <td>
+                      {!k.revoked && (
+                        <button type="button" class="link" onClick={() => setEnding(k)}>
+                          revoke
+                        </button>
+                      )}
+                    </td>
+                  </tr>
+                ))}
+              </tbody>
+            </table>
+          </div>
+        )}
+      </Show>
+      {making && <NewKey close={() => (setMaking(false), keys.reload())} />}
+      {ending && <EndKey k={ending} close={() => setEnding(null)} done={() => (setEnding(null), keys.reload())} />}
+    </Card>
+  )
+}
+
+function EndKey({ k, close, done }: { k: Schemas['ApiKey']; close: () => void; done: () => void }) {
+  const act = useAction(() => del('/api/v1/api-keys/{id}', { path: { id: k.id } }).then(done))
+  return (
+    <Dialog title={`Revoke the key of ${k.principal}`} close={close}>
+      <p>
+        Requests with the key that begins with <code>{k.prefix}</code> are refused from now on. This cannot be undone.
+      </p>
+      {act.error && <Problem error={act.error} />}
+      <div class="actions">
+        <button type="button" class="danger" data-first disabled={act.busy} onClick={() => void act.run()}>
+          Revoke
+        </button>
+        <button type="button" onClick={close}>
+          Cancel
+        </button>
+      </div>
+    </Dialog>
+  )
+}
+
+function NewKey({ close }: { close: () => void }) {
+  const [principal, setPrincipal] = useState('')
+  const [chosen, setChosen] = useState<Schemas['Scope'][]>(['read'])
+  const [days, setDays] = useState('90')
+  const [made, setMade] = useState<Schemas['ApiKeyCreated']>()
+  const act = useAction(async () =>
+    setMade(await post('/api/v1/api-keys', { body: { principal, scopes: chosen, ...(days ? { expires_at: new Date(Date.now() + Number(days) * 86_400_000).toISOString() } : {}) } })),
+  )
+  if (made)
+    return (
+      <Dialog title="The key" close={close}>
+        <p>This is the only time that it is shown.</p>
+        <p class="secret mono">{made.secret}</p>
+        <div class="actions">
+          <Copy text={made.secret} />
+          <button type="button" data-first onClick={close}>
+            Done
+          </button>
+        </div>
+      </Dialog>
+    )
+  return (
+    <Dialog title="New key" close={close}>
+      <form onSubmit={(e) => (e.preventDefault(), void act.run())}>
+        <Field label="Principal" hint="person:<name> or service:<name>; rules compare principals, not keys">
+          <input data-first required pattern="(person|service):.+" value={principal} placeholder="person:alice" onInput={(e) => setPrincipal(e.currentTarget.value)} />
+        </Field>
+        <fieldset>
+          <legend>May</legend>
+          {scopes.map(([s, what]) => (
+            <label key={s} class="check">
+              <input type="checkbox" checked={chosen.includes(s)} onChange={(e) => setChosen(e.currentTarget.checked ? [...chosen, s] : chosen.filter((o) => o !== s))} /> {s} <span class="dim">{what}</span>
+            </label>
+          ))}
+        </fieldset>
+        <Field label="Ends after">
+          <select value={days} onChange={(e) => setDays(e.currentTarget.value)}>
+            <option value="7">7 days</option>
+            <option value="30">30 days</option>
+            <option value="90">90 days</option>
+            <option value="365">a year</option>
+            <option value="">never</option>
+          </select>
+        </Field>
+        {act.error && <Problem error={act.error} />}
+        <div class="actions">
+          <button type="submit" class="primary" disabled={act.busy || chosen.length === 0}>
+            Make the key
+          </button>
+          <button type="button" onClick={close}>
+            Cancel
+          </button>
+        </div>
+      </form>
+    </Dialog>
+  )
+}
+
+const levels = ['none', 'read', 'write', 'external', 'destructive']
+
+function PolicyView() {
+  const policy = useData('policy', async (signal) => {
+    const r = await send('GET', '/api/v1/policies', { signal })
+    return { policy: (await r.json()) as Schemas['Policy'], tag: (r.headers.get('ETag') ?? '"0"').replaceAll('"', '') }
+  })
+  return <Show of={policy}>{({ policy: p, tag }) => <PolicyForm key={tag} p={p} tag={tag} saved={policy.reload} />}</Show>
+}
+
+function PolicyForm({ p, tag, saved }: { p: Schemas['Policy']; tag: string; saved: () => void }) {
+  const me = useMe()
+  const [next, setNext] = useState(p)
+  const act = useAction(() => put('/api/v1/policies', { body: next, ifMatch: tag }).then(saved))
+  const changed = JSON.stringify(next) !== JSON.stringify(p)
+  return (
+    <Card title="Who must approve">
+      <form onSubmit={(e) => (e.preventDefault(), void act.run())}>
+        <fieldset disabled={!me.may('admin')}>
+          <legend>Approvals by the effects of a flow's tools</legend>
+          <div class="levels">
+            {levels.map((l) => (
+              <Field key={l} label={l}>
+                <input
+                  type="number" min={1} max={10} required value={next.approvals[l] ?? ''}
+                  onInput={(e) => setNext({ ...next, approvals: { ...next.approvals, [l]: Number(e.currentTarget.value) } })}
+                />
+              </Field>
+            ))}
+          </div>
+          <p class="dim">
+            Effects that nobody declared count as <Safety of="external" />. The author of a draft never approves it.
+          </p>
+          <label class="check">
+            <input type="checkbox" checked={next.solo} onChange={(e) => setNext({ ...next, solo: e.currentTarget.checked })} /> solo mode: one person runs this installation and may approve their own proposals; every such approval is marked
+          </label>
+        </fieldset>
+        <div class="levels">
+          <Field label="Open proposals from recordings, at most">
+            <input type="number" min={0} disabled={!me.may('admin')} value={next.max_pending} onInput={(e) => setNext({ ...next, max_pending: Number(e.currentTarget.value) })} />
+          </Field>
+          <Field label="From tool schemas, at most">
+            <input type="number" min={0} disabled={!me.may('admin')} value={next.max_pending_analyzer} onInput={(e) => setNext({ ...next, max_pending_analyzer: Number(e.currentTarget.value) })} />
+          </Field>
+        </div>
+        {act.error && <Problem error={act.error} />}
+        <div class="actions">
+          <button type="submit" class="primary" disabled={!changed || act.busy || !me.may('admin')}>
+            Save
+          </button>
+          {!me.may('admin') && <span class="dim">Your key has no scope "admin".</span>}
+        </div>
+      </form>
+    </Card>
+  )
+}
+
+function Service() {
+  const version = useData('version', (signal) => get('/version', { signal }))
+  const ready = useData('ready', async (signal) => (await (await fetch('/readyz', { signal })).json()) as Schemas['Readiness'], 15_000)
+  return (
+    <Card title="Service">
+      <Show of={ready}>
+        {(r) => (
+          <>
+            <p>{r.ready ? <State of="ok" text="ready" /> : <State of="failed" text="not ready" />}</p>
+            <ul class="plain">
+              {r.reasons.map((reason) => (
+                <li key={reason}>{reason}</li>
+              ))}
+            </ul>
+          </>
+        )}
+      </Show>
+      <Show of={version}>
+        {(v) => (
+          <dl class="facts">
+            <dt>Version</dt>
+            <dd>{v.version}</dd>
+            <dt>Go</dt>
+            <dd>{v.go}</dd>
+            <dt>API</dt>
+            <dd>
+              {v.api}, <a href="/openapi.yaml">contract</a>
+            </dd>
+          </dl>
+        )}
+      </Show>
+    </Card>
+  )
+}

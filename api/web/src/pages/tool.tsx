@@ -1,0 +1,119 @@
+import { get, useData, usePages, type Schemas } from '../api'
+import { Ago } from '../format'
+import { Safety, State } from '../parts/marks'
+import { Card, Page, useTitle } from '../parts/page'
+import { Show } from '../parts/states'
+import { Tree } from '../parts/tree'
+import { Link, to } from '../router'
+import { bindingOf } from './tools'
+import { SessionTable } from './sessions'
+
+export function ToolPage({ args: [name = ''] }: { args: string[] }) {
+  useTitle(name)
+  const tool = useData(`tool ${name}`, (signal) => get('/api/v1/tools/{name}', { path: { name }, signal }))
+  return (
+    <Show of={tool} rows={10}>
+      {(t) => <ToolView t={t} />}
+    </Show>
+  )
+}
+
+interface ToolFile {
+  description?: string
+  input_schema?: unknown
+  output_schema?: unknown
+  safety?: { side_effects?: string; idempotent?: boolean; source?: string }
+  timeout_seconds?: number
+  cacheable?: boolean
+}
+
+function ToolView({ t }: { t: Schemas['Tool'] }) {
+  const file = t.tool as ToolFile
+  const flows = useData('flows-all', (signal) => get('/api/v1/flows', { query: { limit: 500 }, signal }))
+  const sessions = usePages(`sessions of ${t.name}`, (cursor, signal) => get('/api/v1/sessions', { query: { tool: t.name, limit: 25, cursor }, signal }))
+  const users = flows.data?.items.filter((f) => f.tools.includes(t.name)) ?? []
+  return (
+    <Page
+      title={t.name}
+      crumbs={<Link to="/tools">← tools</Link>}
+      lead={
+        <>
+          {t.bound ? <State of="ok" text="bound" /> : <State of="unknown" text="not bound" />} <Safety of={t.safety} /> · {t.origin} · revision {t.revision}
+          {t.updated_by && (
+            <>
+              {' '}
+              by <span class="mono">{t.updated_by}</span> <Ago at={t.updated_at} />
+            </>
+          )}
+        </>
+      }
+    >
+      {file.description && <p>{file.description}</p>}
+      <div class="split">
+        <div>
+          <Card title="Takes">
+            <Tree value={file.input_schema} depth={3} />
+          </Card>
+          <Card title="Answers">
+            <Tree value={file.output_schema} depth={3} />
+          </Card>
+          <Card title="Sessions that called it" tight>
+            <SessionTable of={sessions} fit />
+          </Card>
+        </div>
+        <aside>
+          <Card title="Safety">
+            <dl class="facts">
+              <dt>Effects</dt>
+              <dd>
+                <Safety of={t.safety} />
+              </dd>
+              <dt title="Calling it twice does no more than calling it once">Idempotent</dt>
+              <dd>{file.safety?.idempotent === undefined ? 'not known' : file.safety.idempotent ? 'yes' : 'no'}</dd>
+              <dt>Says who</dt>
+              <dd>{file.safety?.source ?? 'nobody'}</dd>
+            </dl>
+          </Card>
+          <Card title="How it is reached">
+            {t.bound ? (
+              <Tree value={bindingOf(t)} depth={2} />
+            ) : (
+              <p class="dim">
+                Nothing binds it yet, so flows with it cannot run. Give it a binding in a tool file and apply it with <code>pave tools apply</code>.
+              </p>
+            )}
+          </Card>
+          <Card title="Flows that call it">
+            {users.length ? (
+              <ul class="plain">
+                {users.map((f) => (
+                  <li key={f.name}>
+                    <Link to={to('flows', f.name)}>{f.name}</Link>
+                  </li>
+                ))}
+              </ul>
+            ) : (
+              <p class="dim">none</p>
+            )}
+          </Card>
+          <Card title="Pins">
+            <dl class="facts">
+              <dt title="Fingerprint of both schemas; flows pin it">Schemas</dt>
+              <dd>
+                <code>{t.schema_hash}</code>
+              </dd>
+              {t.definition_digest && (
+                <>
+                  <dt title="Fingerprint of name, description, schemas and safety">Definition</dt>
+                  <dd>
+                    <code title={t.definition_digest}>{t.definition_digest.slice(0, 16)}</code>
+                  </dd>
+                </>
+              )}
+            </dl>
+          </Card>
+        </aside>
+      </div>
+    </Page>
+  )
+}

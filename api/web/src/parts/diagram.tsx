@@ -1,0 +1,179 @@
+// A flow drawn: one box per step with a row per argument, and an edge from whatever produces the value to the row.
+// Edges run beside the boxes, so that no line crosses a name; thickness is support.
+import { createContext } from 'preact'
+import { useContext, useEffect, useRef, useState } from 'preact/hooks'
+import type { Schemas } from '../api'
+import { percent } from '../format'
+import { evidenceOf, sourceText, type Flow, type Mapping, type Step } from '../flow'
+import { Safety } from './marks'
+
+/** The mapping that the pointer or the keyboard is on, the same one everywhere on the page. */
+export const Hot = createContext<{ hot: string | null; set: (id: string | null) => void }>({ hot: null, set: () => {} })
+
+export function useHot(id: string) {
+  const { hot, set } = useContext(Hot)
+  return { lit: hot === id, bind: { onMouseEnter: () => set(id), onMouseLeave: () => set(null), onFocus: () => set(id), onBlur: () => set(null) } }
+}
+
+const head = 30
+const row = 22
+const gap = 26
+const sideways = 28
+const minWidth = 230
+
+interface Box {
+  x: number
+  y: number
+  w: number
+  h: number
+}
+
+interface Props {
+  flow: Flow
+  evidence?: Schemas['Evidence']
+  safety?: (tool: string) => string | undefined
+  unbound?: string[]
+  comments?: (step: number) => number
+  pick?: (m: Mapping) => void
+  picked?: string
+  marks?: (step: number) => { tone: string; text: string } | undefined
+}
+
+export function FlowDiagram({ flow, evidence, safety, unbound, comments, pick, picked, marks }: Props) {
+  const ref = useRef<HTMLDivElement>(null)
+  const [room, setRoom] = useState(640)
+  useEffect(() => {
+    const el = ref.current
+    if (!el) return
+    const watch = new ResizeObserver(() => setRoom(el.clientWidth))
+    watch.observe(el)
+    setRoom(el.clientWidth)
+    return () => watch.disconnect()
+  }, [])
+  const { boxes, input, width, height, lanes } = layout(flow, room)
+  const all = flow.steps.flatMap((s) => (s.forEach ? [s.forEach, ...s.mappings] : s.mappings).map((m) => ({ m, step: s })))
+  return (
+    <div class="diagram" ref={ref}>
+      <div class="diagram-canvas" style={{ width: `${width}px`, height: `${height}px` }}>
+        <svg width={width} height={height} aria-hidden="true">
+          {all.map(({ m, step }) => {
+            const from = typeof m.from === 'number' ? boxes[m.from] : m.from === 'input' ? input : undefined
+            const to = boxes[step.index]
+            return from && to ? <Edge key={m.id} m={m} step={step} from={from} to={to} lanes={lanes} flow={flow} evidence={evidence} /> : null
+          })}
+        </svg>
+        {flow.inputs.length > 0 && (
+          <div class="box box-input" style={place(input)}>
+            <div class="box-head">
+              <span class="dim">input</span>
+            </div>
+            {flow.inputs.map((p) => (
+              <div key={p.name} class="box-row" title={p.schema.description}>
+                <span class="mono">◇ {p.name}</span>
+                <span class="dim">{p.required ? '' : 'optional'}</span>
+              </div>
+            ))}
+          </div>
+        )}
+        {flow.steps.map((s) => (
+          <div key={s.index} class={`box box-${s.kind}${unbound?.includes(s.name) ? ' box-unbound' : ''}`} style={place(boxes[s.index]!)}>
+            <div class="box-head" title={s.guard ? `runs only if ${s.guard}` : undefined}>
+              <span class="box-no">{s.index + 1}</span>
+              <span class="mono box-name" title={s.name}>
+                {s.name}
+              </span>
+              {marks?.(s.index) && <span class={`state ${marks(s.index)!.tone}`}>{marks(s.index)!.text}</span>}
+              {(comments?.(s.index) ?? 0) > 0 && <span class="tag">{comments!(s.index)} ✎</span>}
+              {safety && <Safety of={safety(s.name)} />}
+            </div>
+            {s.guard && (
+              <div class="box-row box-guard" title={s.guard}>
+                <span class="mono">if {s.guard}</span>
+              </div>
+            )}
+            {s.forEach && <Row m={s.forEach} label={`for each ${flow.steps[s.index] ? '' : ''}`.trim()} evidence={evidence} pick={pick} picked={picked} />}
+            {s.mappings.map((m) => (
+              <Row key={m.id} m={m} evidence={evidence} pick={pick} picked={picked} />
+            ))}
+          </div>
+        ))}
+      </div>
+    </div>
+  )
+}
+
+function Row({ m, label, evidence, pick, picked }: { m: Mapping; label?: string; evidence?: Schemas['Evidence']; pick?: (m: Mapping) => void; picked?: string }) {
+  const { lit, bind } = useHot(m.id)
+  const e = evidenceOf(evidence, m)?.evidence
+  const title = e ? `${m.arg} ← ${sourceText(m)}\nheld ${e.held} of ${e.present}, ${e.distinct} distinct values` : `${m.arg} ← ${sourceText(m)}`
+  return (
+    <button type="button" class={`box-row map${lit ? ' hot' : ''}${picked === m.id ? ' picked' : ''}`} title={title} {...bind} onClick={() => pick?.(m)} data-mapping={m.id}>
+      <span class="mono map-arg">{label ?? m.arg}</span>
+      <span class={`mono map-source from-${m.source.kind}`}>{sourceText(m)}</span>
+      {e && e.present > 0 && <span class={`map-held${e.held < e.present ? ' weak' : ''}`}>{percent(e.held / e.present)}</span>}
+    </button>
+  )
+}
+
+function Edge({ m, step, from, to, lanes, flow, evidence }: { m: Mapping; step: Step; from: Box; to: Box; lanes: Map<string, number>; flow: Flow; evidence?: Schemas['Evidence'] }) {
+  const { lit } = useHot(m.id)
+  const e = evidenceOf(evidence, m)?.evidence
+  const share = e && e.present > 0 ? e.held / e.present : 1
+  const all = step.forEach ? [step.forEach, ...step.mappings] : step.mappings
+  const y2 = to.y + head + (step.guard ? row : 0) + all.indexOf(m) * row + row / 2
+  const inputRow = m.from === 'input' && m.source.kind !== 'const' && m.source.kind !== 'expr' ? flow.inputs.findIndex((p) => p.name === (m.source as { key: string }).key) : -1
+  const y1 = inputRow >= 0 ? from.y + head + inputRow * row + row / 2 : from.y + head / 2
+  const x1 = from.x + from.w
+  const x2 = to.x + to.w
+  const lane = Math.max(x1, x2) + 14 + (lanes.get(m.id) ?? 0) * 11
+  const r = Math.min(8, Math.abs(y2 - y1) / 2)
+  const d = `M${x1} ${y1}H${lane - r}Q${lane} ${y1} ${lane} ${y1 + r}V${y2 - r}Q${lane} ${y2} ${lane - r} ${y2}H${x2 + 5}`
+  return (
+    <g class={`edge${lit ? ' hot' : ''}${share < 1 ? ' weak' : ''}`}>
+      <path d={d} stroke-width={0.75 + 1.5 * share} />
+      <path class="edge-head" d={`M${x2 + 1} ${y2}l6 -3.500v7z`} />
+    </g>
+  )
+}
+
+const place = (b: Box) => ({ left: `${b.x}px`, top: `${b.y}px`, width: `${b.w}px`, height: `${b.h}px` })
+const rowsOf = (s: Step) => s.mappings.length + (s.forEach ? 1 : 0) + (s.guard ? 1 : 0)
+
+function layout(flow: Flow, room: number) {
+  const levels: Step[][] = []
+  for (const s of flow.steps) (levels[s.level] ??= []).push(s)
+  const lanes = laneOf(flow)
+  const laneRoom = 22 + (Math.max(-1, ...lanes.values()) + 1) * 11
+  const across = Math.max(1, ...levels.map((l) => l.length))
+  const w = Math.max(minWidth, Math.min(across === 1 ? 520 : 340, (room - laneRoom * across) / across))
+  const column = across === 1 ? w : w + laneRoom
+  let y = 2
+  const input: Box = { x: 2, y, w: Math.min(w, 260), h: head + flow.inputs.length * row + 4 }
+  if (flow.inputs.length > 0) y += input.h + gap
+  const boxes: Box[] = []
+  for (const level of levels) {
+    let tallest = 0
+    level.forEach((s, i) => {
+      const h = head + rowsOf(s) * row + 4
+      boxes[s.index] = { x: 2 + i * (column + (across === 1 ? 0 : sideways - 22)), y, w, h }
+      tallest = Math.max(tallest, h)
+    })
+    y += tallest + gap
+  }
+  return { boxes, input, lanes, width: 4 + across * (across === 1 ? w + laneRoom : column + 8), height: y - gap + 6 }
+}
+
+/** Lanes so that vertical parts of edges do not lie on each other; edges of one value share theirs. */
+function laneOf(flow: Flow): Map<string, number> {
+  const used: { from: number; to: number; key: string }[][] = []
+  const out = new Map<string, number>()
+  const edges = flow.steps.flatMap((s) => (s.forEach ? [s.forEach, ...s.mappings] : s.mappings).filter((m) => m.from === 'input' || typeof m.from === 'number').map((m) => ({ m, from: m.from === 'input' ? -1 : (m.from as number), to: s.index, key: `${m.from}/${m.source.kind === 'key' && m.from === 'input' ? m.source.key : ''}` })))
+  edges.sort((a, b) => a.to - a.from - (b.to - b.from) || a.from - b.from)
+  for (const e of edges) {
+    let lane = used.findIndex((l) => l.every((o) => o.key === e.key || o.to < e.from || o.from > e.to || (o.to <= e.from && o.from !== e.from)))
+    if (lane < 0) lane = used.push([]) - 1
+    used[lane]!.push(e)
+    out.set(e.m.id, lane)
+  }
+  return out
+}
