@@ -147,7 +147,7 @@ func (v *visit) ask(tp *toolPlan, fallback bool) (*Approval, *failure) {
 		if !r.e.strict {
 			return nil, nil
 		}
-		return v.deny(tp, "nobody can be asked and safety is strict")
+		return v.deny(tp, "no approval_callback registered (strict_safety=True)")
 	}
 	request := ApprovalRequest{RunID: r.runID, FlowName: r.plan.flow.Name, FlowVersion: r.plan.flow.Version, Path: v.path(), StepIndex: v.sp.index,
 		StepID: v.sp.step.StepID, ToolName: tp.tool.Name, Fallback: fallback, SideEffects: flows.Effects(s), Reason: s.ApprovalReason, Inputs: v.resolved}
@@ -172,7 +172,7 @@ func (v *visit) ask(tp *toolPlan, fallback bool) (*Approval, *failure) {
 	case d.Decision == Deny:
 		return v.deny(tp, "approval callback returned DENY")
 	}
-	return v.deny(tp, fmt.Sprintf("approval callback returned the invalid decision '%s'", d.Decision))
+	return v.deny(tp, fmt.Sprintf("approval callback returned '%s', not an ApprovalDecision", d.Decision))
 }
 
 func askApprover(ctx context.Context, a Approver, request ApprovalRequest) (d ApprovalDecision, err error) {

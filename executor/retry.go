@@ -36,6 +36,12 @@ func retryable(p *flows.RetryPolicy, f *failure) bool {
 		if !imported {
 			return filter == f.class
 		}
+		if same, ok := sameClass[name]; ok {
+			name = same
+		}
 		return name == "Exception" || name == "BaseException" || name == f.typ
 	}))
 }
+
+// sameClass are names of imported filters that stand for another name.
+var sameClass = map[string]string{"IOError": "OSError", "EnvironmentError": "OSError", "ValidationError": "ValueError"}

@@ -15,7 +15,7 @@ func safeToRetry(s *flows.SafetyContract) bool {
 // errors then end with note.
 func (v *visit) retryPolicy() (policy *flows.RetryPolicy, note string) {
 	policy = v.sp.step.Retry
-	if policy == nil || policy.MaxRetries == 0 || !v.r.e.strict {
+	if policy == nil || !v.r.e.strict {
 		return policy, ""
 	}
 	callee := v.tool

@@ -122,10 +122,11 @@ func (rec *StepRecord) skip() {
 func (v *visit) attempts() (map[string]any, int, *failure) {
 	r, rec := v.r, v.rec
 	inputs := v.resolved
+	policy, suppressed := v.retryPolicy()
 	if v.tool != nil {
 		var f *failure
 		if inputs, f = v.tool.accept(v.sp.index, v.resolved); f != nil {
-			rec.RetryErrors = []string{f.raw}
+			rec.RetryErrors = []string{f.raw + suppressed}
 			return nil, 0, f
 		}
 	}
@@ -136,14 +137,13 @@ func (v *visit) attempts() (map[string]any, int, *failure) {
 			return outputs, size, nil
 		}
 	}
-	policy, suppressed := v.retryPolicy()
 	for attempt := rec.RetryCount + 1; ; attempt++ { // a resumed step goes on counting
 		outputs, size, f := v.call(inputs, attempt)
 		if f == nil {
 			return outputs, size, nil
 		}
 		// The errors of a flow stand in its result; they are listed here only where it is tried again.
-		if !f.ended && !f.pending && (v.tool != nil || policy != nil) {
+		if !f.ended && !f.pending && (v.tool != nil || policy != nil) && !r.previews(v.tool) {
 			rec.RetryErrors = append(rec.RetryErrors, f.raw+suppressed)
 		}
 		if f.ended || f.pending || policy == nil || attempt > policy.MaxRetries || !retryable(policy, f) {
@@ -297,7 +297,7 @@ func (tp *toolPlan) outputsOf(answer any) (map[string]any, []schema.Violation) {
 	if isObject {
 		answer = object
 	}
-	v, violations := tp.out.Apply(answer)
+	v, violations := tp.out.Complete(answer)
 	if len(violations) > 0 {
 		return nil, violations
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"pave/executor"
+	"pave/flows/schema"
 	"pave/flows/value"
 )
 
@@ -166,6 +167,22 @@ func arithmetic(a, b any, op func(z, x, y *big.Float) *big.Float) any {
 		return whole.Int64()
 	}
 	return json.Number(whole.String())
+}
+
+// over is the tool with an input schema, nil for none: the tools of the reference see every declared input, absent ones
+// as null.
+func (f *fn) over(in *schema.Schema) func(context.Context, map[string]any) (any, error) {
+	if in == nil {
+		return f.call
+	}
+	return func(ctx context.Context, d map[string]any) (any, error) {
+		if completed, violations := in.Complete(d); violations == nil {
+			if object, ok := completed.(map[string]any); ok {
+				d = object
+			}
+		}
+		return f.call(ctx, d)
+	}
 }
 
 func newFn(spec map[string]any) *fn {

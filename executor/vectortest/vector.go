@@ -11,6 +11,7 @@ import (
 	"pave/executor"
 	"pave/executor/bind/local"
 	"pave/flows"
+	"pave/flows/schema"
 	"pave/flows/value"
 )
 
@@ -119,9 +120,16 @@ func (v *Vector) world() (*world, error) {
 			return nil, fmt.Errorf("%s: fn: %w", spec.Name, err)
 		}
 		w.tools[spec.Name] = tool
-		w.registry.Register("vector:"+spec.Name, newFn(params.(map[string]any)).call, false)
+		in, err := schema.Compile(spec.InputSchema)
+		if err != nil {
+			return nil, fmt.Errorf("%s: input_schema: %w", spec.Name, err)
+		}
+		if v.flowDoc().FormatVersion == "1.1" { // not of the reference: absent arguments are absent
+			in = nil
+		}
+		w.registry.Register("vector:"+spec.Name, newFn(params.(map[string]any)).over(in), false)
 		if preview, err := value.Decode(spec.DryRunFn); err == nil && preview != nil {
-			w.registry.RegisterPreview("vector:"+spec.Name, newFn(preview.(map[string]any)).call)
+			w.registry.RegisterPreview("vector:"+spec.Name, newFn(preview.(map[string]any)).over(in))
 		}
 	}
 	return w, nil
@@ -148,8 +156,9 @@ func (t *toolSpec) contract() (*flows.SafetyContract, error) {
 			s.SafeToRetry = yes
 		case "supports_dry_run":
 			s.SupportsDryRun = yes
-		case "requires_approval":
+		case "requires_approval", "requires_review":
 			s.RequiresApproval = yes
+		case "read_only": // follows from side_effects
 		case "approval_reason":
 			s.ApprovalReason = text
 		default:

@@ -48,12 +48,15 @@ func (e *evaluator) eval(n *node) (any, error) {
 	case nodeIndex:
 		return e.index(n)
 	}
-	list, err := e.all(n.kids)
-	if err != nil || n.kind == nodeList {
-		return list, err
+	if n.kind == nodeList {
+		return e.all(n.kids)
 	}
 	members := set{}
-	for _, v := range list {
+	for _, k := range n.kids {
+		v, err := e.eval(k)
+		if err != nil {
+			return nil, err
+		}
 		if !hashable(v) {
 			return nil, e.fail(n, TypeError, "unhashable type: '%s'", typeName(v))
 		}
@@ -142,19 +145,51 @@ func (e *evaluator) holds(n *node, op string, a, b any) (bool, error) {
 		in, err := e.member(n, a, b)
 		return !in, err
 	}
-	order, comparable := compareValues(a, b)
+	holds, comparable := ordered(op, a, b)
 	if !comparable {
 		return false, e.fail(n, TypeError, "'%s' not supported between instances of '%s' and '%s'", op, typeName(a), typeName(b))
 	}
+	return holds, nil
+}
+
+// ordered reports whether a op b holds for <, <=, > and >=; ok is false where the two have no order.
+func ordered(op string, a, b any) (holds, ok bool) {
+	x, xList := a.([]any)
+	y, yList := b.([]any)
+	if xList && yList {
+		for i := range min(len(x), len(y)) {
+			if !equal(x[i], y[i]) {
+				return ordered(op, x[i], y[i])
+			}
+		}
+		return compares(op, cmp.Compare(len(x), len(y))), true
+	}
+	if s, isSet := a.(set); isSet {
+		t, ok := b.(set)
+		if op[0] == '>' {
+			s, t = t, s
+		}
+		return ok && (len(op) == 2 || len(s) < len(t)) && s.within(t), ok
+	}
+	order, ok := compareValues(a, b)
+	return ok && compares(op, order), ok
+}
+
+func compares(op string, order int) bool {
 	switch op {
 	case "<":
-		return order < 0, nil
+		return order < 0
 	case "<=":
-		return order <= 0, nil
+		return order <= 0
 	case ">":
-		return order > 0, nil
+		return order > 0
 	}
-	return order >= 0, nil
+	return order >= 0
+}
+
+// within reports whether every member is one of other's.
+func (s set) within(other set) bool {
+	return !slices.ContainsFunc(s, func(v any) bool { return !contains(other, v) })
 }
 
 func (e *evaluator) member(n *node, v, in any) (bool, error) {
@@ -177,6 +212,14 @@ func (e *evaluator) member(n *node, v, in any) (bool, error) {
 			return false, e.fail(n, TypeError, "'in <string>' requires string as left operand, not %s", typeName(v))
 		}
 		return strings.Contains(in, part), nil
+	case bytesValue:
+		if part, ok := v.(bytesValue); ok {
+			return strings.Contains(string(in), string(part)), nil
+		}
+		if i, ok := position(v); ok && i >= 0 && i < 256 {
+			return strings.IndexByte(string(in), byte(i)) >= 0, nil
+		}
+		return false, e.fail(n, TypeError, "a bytes-like object is required, not '%s'", typeName(v))
 	}
 	return false, e.fail(n, TypeError, "argument of type '%s' is not iterable", typeName(in))
 }
@@ -213,6 +256,18 @@ func (e *evaluator) index(n *node) (any, error) {
 			return bad("list index out of range")
 		}
 		return of[i], nil
+	case bytesValue:
+		i, ok := position(key)
+		if !ok {
+			return bad("byte indices must be integers or slices, not %s", typeName(key))
+		}
+		if i < 0 {
+			i += int64(len(of))
+		}
+		if i < 0 || i >= int64(len(of)) {
+			return bad("index out of range")
+		}
+		return int64(of[i]), nil
 	case string:
 		i, ok := position(key)
 		if !ok {
@@ -323,6 +378,7 @@ func compareNumbers(a, b any) (int, bool) {
 	return bigInt(a).Cmp(bigInt(b)), true
 }
 
+// compareValues orders numbers, texts and bytes.
 func compareValues(a, b any) (order int, ok bool) {
 	x, xNumber := numeric(a)
 	y, yNumber := numeric(b)
@@ -333,17 +389,9 @@ func compareValues(a, b any) (order int, ok bool) {
 	case string:
 		y, ok := b.(string)
 		return strings.Compare(x, y), ok
-	case []any:
-		y, ok := b.([]any)
-		if !ok {
-			return 0, false
-		}
-		for i := range min(len(x), len(y)) {
-			if !equal(x[i], y[i]) {
-				return compareValues(x[i], y[i])
-			}
-		}
-		return cmp.Compare(len(x), len(y)), true
+	case bytesValue:
+		y, ok := b.(bytesValue)
+		return cmp.Compare(x, y), ok
 	}
 	return 0, false
 }
@@ -376,7 +424,7 @@ func equal(a, b any) bool {
 		return true
 	case set:
 		y, ok := b.(set)
-		return ok && len(x) == len(y) && !slices.ContainsFunc(x, func(v any) bool { return !contains(y, v) })
+		return ok && len(x) == len(y) && x.within(y)
 	}
 	switch b.(type) {
 	case []any, map[string]any, set:

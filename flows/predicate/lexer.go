@@ -135,6 +135,9 @@ func isNamePart(r rune) bool {
 	return r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.In(r, unicode.Nl, unicode.Mn, unicode.Mc, unicode.Pc)
 }
 
+// maxDigits of a decimal integer is Python's bound.
+const maxDigits = 4300
+
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
 // number reads an integer or a float. Underscores stand between digits only.
@@ -194,6 +197,9 @@ func (l *lexer) numberEnd(start, base int, isFloat bool) (token, error) {
 		return token{kind: tokConst, val: f, pos: start}, nil
 	}
 	if base == 10 && len(digits) > 1 && digits[0] == '0' && strings.Trim(digits, "0") != "" {
+		return bad()
+	}
+	if base == 10 && len(digits) > maxDigits {
 		return bad()
 	}
 	i, ok := new(big.Int).SetString(digits, base)

@@ -1,6 +1,9 @@
 package predicate
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // parser is a recursive descent with one token of look-ahead. What Python has and the language has not is
 // parsed loosely into nodeRefused, so that the error names it.
@@ -12,13 +15,17 @@ type parser struct {
 }
 
 func (p *parser) parse() (*node, error) {
-	if len(p.source) > 0 && (p.source[0] == ' ' || p.source[0] == '\t') {
-		return nil, p.syntax(0, "unexpected indent")
+	if zero := strings.IndexByte(p.source, 0); zero >= 0 {
+		return nil, p.syntax(zero, "a null character")
 	}
 	if err := p.skipNewlines(true); err != nil {
 		return nil, err
 	}
 	pos := p.tok.pos
+	before := p.source[:pos]
+	if blanks := before[strings.LastIndexAny(before, "\n\r\f")+1:]; strings.Trim(blanks, " \t") == "" && blanks != "" {
+		return nil, p.syntax(pos, "unexpected indent")
+	}
 	kids, comma, err := p.list("", false)
 	if err != nil {
 		return nil, err

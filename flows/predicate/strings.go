@@ -3,7 +3,10 @@ package predicate
 import (
 	"strconv"
 	"strings"
+	"sync"
 	"unicode/utf8"
+
+	"golang.org/x/text/unicode/runenames"
 )
 
 // stringStart returns the length of a string prefix and its first quote at the start of s, 0 when there is none.
@@ -51,7 +54,7 @@ func (l *lexer) text(prefix string) (token, error) {
 			b.WriteString(rest[:1+size])
 			l.pos += 1 + size
 		case rest[0] == '\\':
-			size, err := l.escape(&b, rest)
+			size, err := l.escape(&b, rest, strings.Contains(prefix, "b"))
 			if err != nil {
 				return token{}, err
 			}
@@ -80,7 +83,7 @@ var simpleEscapes = map[byte]string{
 }
 
 // escape writes the character that the escape at the start of rest stands for and returns the escape's length.
-func (l *lexer) escape(b *strings.Builder, rest string) (int, error) {
+func (l *lexer) escape(b *strings.Builder, rest string, inBytes bool) (int, error) {
 	if len(rest) < 2 {
 		return 0, l.syntax(l.pos, "string without end")
 	}
@@ -89,9 +92,16 @@ func (l *lexer) escape(b *strings.Builder, rest string) (int, error) {
 		b.WriteString(text)
 		return 2, nil
 	}
-	switch c {
-	case 'x', 'u', 'U':
-		size := map[byte]int{'x': 2, 'u': 4, 'U': 8}[c]
+	write := func(code uint64) {
+		if inBytes {
+			b.WriteByte(byte(code))
+		} else {
+			b.WriteRune(rune(code))
+		}
+	}
+	size := map[byte]int{'x': 2, 'u': 4, 'U': 8}[c]
+	switch {
+	case size > 0 && (c == 'x' || !inBytes):
 		if len(rest) < 2+size {
 			return 0, l.syntax(l.pos, "truncated escape")
 		}
@@ -99,10 +109,17 @@ func (l *lexer) escape(b *strings.Builder, rest string) (int, error) {
 		if err != nil || code > utf8.MaxRune {
 			return 0, l.syntax(l.pos, "invalid escape")
 		}
-		b.WriteRune(rune(code))
+		write(code)
 		return 2 + size, nil
-	case 'N':
-		return 0, l.syntax(l.pos, "escapes by character name are not supported")
+	case c == 'N' && !inBytes:
+		name, found := strings.CutPrefix(rest[2:], "{")
+		name, _, closed := strings.Cut(name, "}")
+		r, known := runesByName()[strings.ToUpper(name)]
+		if !found || !closed || !known {
+			return 0, l.syntax(l.pos, "unknown character name")
+		}
+		b.WriteRune(r)
+		return 4 + len(name), nil
 	}
 	end := 1
 	for end < len(rest) && end < 4 && rest[end] >= '0' && rest[end] <= '7' {
@@ -116,6 +133,17 @@ func (l *lexer) escape(b *strings.Builder, rest string) (int, error) {
 	if err != nil {
 		return 0, l.syntax(l.pos, "invalid escape")
 	}
-	b.WriteRune(rune(code))
+	write(code)
 	return end, nil
 }
+
+// runesByName holds the characters that have a name of their own; it is built by the first escape that names one.
+var runesByName = sync.OnceValue(func() map[string]rune {
+	names := map[string]rune{}
+	for r := rune(0); r <= utf8.MaxRune; r++ {
+		if name := runenames.Name(r); name != "" && name[0] != '<' {
+			names[name] = r
+		}
+	}
+	return names
+})

@@ -14,9 +14,18 @@ import (
 // pass is one walk over a value. found is what does not fit; locations are relative to the value at hand and grow on
 // the way back, so that a value that fits costs none.
 type pass struct {
-	omitAbsent bool
-	found      []Violation
+	absent absent
+	found  []Violation
 }
+
+// absent says which absent optional properties without a default become null.
+type absent uint8
+
+const (
+	absentNullable absent = iota // those whose type allows null
+	absentNull                   // all
+	absentStays                  // none
+)
 
 // whole stands for the location of the value at hand itself until the walk ends; no key is likely to be the same.
 const whole = "\x00"
@@ -42,11 +51,7 @@ func (p *pass) below(n *node, v any, token string) any {
 	before := len(p.found)
 	out := p.apply(n, v, false)
 	for i := before; i < len(p.found); i++ {
-		if loc := &p.found[i].Loc; *loc == whole {
-			*loc = token
-		} else {
-			*loc = token + "." + *loc
-		}
+		p.found[i] = p.found[i].under(token)
 	}
 	return out
 }
@@ -60,32 +65,19 @@ func (p *pass) apply(n *node, v any, root bool) any {
 		return nil
 	case n.hasEnum:
 		return p.enum(n, v)
-	case len(n.union) > 0:
-		return p.union(n, v)
+	case len(n.alternatives) > 0:
+		return p.best(n, v, root && len(n.union) == 0)
 	}
 	before := len(p.found)
-	v = p.typed(n, v, root)
+	if len(n.types) == 0 {
+		v = p.untyped(n, v, root)
+	} else {
+		v = p.coerce(n, n.types[0], v, root)
+	}
 	if len(p.found) == before {
 		p.bounds(n, v)
 	}
 	return v
-}
-
-// typed coerces v to the first of n's types that takes it, an exact match before any coercion.
-func (p *pass) typed(n *node, v any, root bool) any {
-	switch {
-	case len(n.types) == 0:
-		return p.untyped(n, v, root)
-	case len(n.types) == 1:
-		return p.coerce(n, n.types[0], v, root)
-	}
-	for _, k := range n.types {
-		if isExactly(k, v) {
-			return p.coerce(n, k, v, root)
-		}
-	}
-	return p.firstOf(len(n.types), func(q *pass, i int) any { return q.coerce(n, n.types[i], v, root) },
-		func(i int) bool { return n.types[i] == kindNull })
 }
 
 // untyped applies the object and array keywords of a schema without a type to values of those types.
@@ -108,81 +100,6 @@ func (p *pass) untyped(n *node, v any, root bool) any {
 	return v
 }
 
-// union takes the first member that v fits exactly, else the first that it can be coerced to.
-func (p *pass) union(n *node, v any) any {
-	for _, m := range n.union {
-		if !m.exact(v) {
-			continue
-		}
-		q := pass{omitAbsent: p.omitAbsent}
-		if out := q.apply(m, v, true); q.found == nil {
-			return out
-		}
-	}
-	return p.firstOf(len(n.union), func(q *pass, i int) any { return q.apply(n.union[i], v, true) },
-		func(i int) bool { m := n.union[i].deref(); return slices.Equal(m.types, []kind{kindNull}) })
-}
-
-// firstOf returns the first alternative without violations. When all fail, the violations of the only
-// alternative that is not null are reported, or that none of several fits.
-func (p *pass) firstOf(n int, try func(q *pass, i int) any, isNull func(i int) bool) any {
-	var only []Violation
-	tried := 0
-	for i := range n {
-		q := pass{omitAbsent: p.omitAbsent}
-		out := try(&q, i)
-		if q.found == nil {
-			return out
-		}
-		if !isNull(i) {
-			only = q.found
-			tried++
-		}
-	}
-	if tried == 1 {
-		p.found = append(p.found, only...)
-	} else {
-		p.violate("union_error", "fits none of the allowed types")
-	}
-	return nil
-}
-
-// exact reports whether v has the type of the schema without coercion.
-func (n *node) exact(v any) bool {
-	n = n.deref()
-	switch {
-	case n.never:
-		return false
-	case n.hasEnum:
-		return slices.ContainsFunc(n.enum, func(e any) bool { return value.Equal(e, v) })
-	case len(n.union) > 0:
-		return slices.ContainsFunc(n.union, func(m *node) bool { return m.exact(v) })
-	case len(n.types) == 0:
-		return true
-	}
-	return slices.ContainsFunc(n.types, func(k kind) bool { return isExactly(k, v) })
-}
-
-func isExactly(k kind, v any) bool {
-	switch v.(type) {
-	case nil:
-		return k == kindNull
-	case bool:
-		return k == kindBoolean
-	case string:
-		return k == kindString
-	case int64, json.Number:
-		return k == kindInteger || k == kindNumber
-	case float64:
-		return k == kindNumber
-	case []any:
-		return k == kindArray
-	case map[string]any:
-		return k == kindObject
-	}
-	return false
-}
-
 func (p *pass) enum(n *node, v any) any {
 	for _, e := range n.enum {
 		if value.Equal(e, v) {
@@ -201,6 +118,10 @@ func (p *pass) enum(n *node, v any) any {
 		if asNumber, ok := boolNumber(e); ok && value.Equal(asNumber, v) {
 			return e
 		}
+	}
+	if _, isHuge := v.(json.Number); isHuge && slices.ContainsFunc(n.enum, func(e any) bool { return isExactly(kindInteger, e) }) {
+		p.violate("int_parsing_size", "must be one of a few integers: it is too large")
+		return nil
 	}
 	allowed := make([]string, len(n.enum))
 	for i, e := range n.enum {
@@ -231,7 +152,7 @@ func (p *pass) object(n *node, v map[string]any) any {
 			p.violateAt(prop.name, "missing", "is required")
 		case prop.hasDefault:
 			out[prop.name] = prop.dflt
-		case !p.omitAbsent && prop.node.nullable():
+		case p.absent == absentNull, p.absent == absentNullable && prop.node.nullable():
 			out[prop.name] = nil
 		}
 	}

@@ -7,7 +7,7 @@ func ArrayOf(items *Schema) *Schema {
 	n := &node{types: []kind{kindArray}}
 	out := &Schema{root: n}
 	if items != nil {
-		n.items, out.omitAbsent = items.root, items.omitAbsent
+		n.items, out.absent = items.root, items.absent
 	}
 	return out
 }

@@ -60,14 +60,11 @@ func (p *pass) boolean(v any) any {
 		}
 		p.violate("bool_parsing", "must be a boolean: of numbers only 0 and 1 are")
 		return nil
-	case json.Number:
-		p.violate("bool_parsing", "must be a boolean: of numbers only 0 and 1 are")
-		return nil
 	case float64:
 		if v == 0 || v == 1 {
 			return v == 1
 		}
-		if v == math.Trunc(v) {
+		if v == math.Trunc(v) && isInt64(v) {
 			p.violate("bool_parsing", "must be a boolean: of numbers only 0 and 1 are")
 			return nil
 		}
@@ -84,6 +81,9 @@ func (p *pass) boolean(v any) any {
 	p.violate("bool_type", "must be a boolean")
 	return nil
 }
+
+// isInt64 reports whether a whole float is within the range of 64-bit integers.
+func isInt64(v float64) bool { return v >= -(1<<63) && v < 1<<63 }
 
 // maxDigits bounds integers written as text, as the base system does.
 const maxDigits = 4300
@@ -104,7 +104,7 @@ func (p *pass) integer(v any) any {
 			p.violate("finite_number", "must be a finite number")
 		case v != math.Trunc(v):
 			p.violate("int_from_float", "must be an integer: it has a fraction")
-		case v < -(1<<63) || v >= 1<<63:
+		case !isInt64(v):
 			p.violate("int_parsing_size", "must be an integer: it is too large")
 		default:
 			return int64(v)
@@ -131,8 +131,16 @@ func (p *pass) integer(v any) any {
 	return nil
 }
 
-// numberText is a decimal number as text with single underscores between digits.
-var numberText = regexp.MustCompile(`^[+-]?([0-9]+(_[0-9]+)*\.?|([0-9]+(_[0-9]+)*)?\.[0-9]+(_[0-9]+)*)([eE][+-]?[0-9]+)?$`)
+// numberText is a decimal number as text, underscores removed.
+var numberText = regexp.MustCompile(`^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$`)
+
+// withoutUnderscores removes single underscores from inside a number's text.
+func withoutUnderscores(text string) string {
+	if strings.HasPrefix(text, "_") || strings.HasSuffix(text, "_") || strings.Contains(text, "__") {
+		return text
+	}
+	return strings.ReplaceAll(text, "_", "")
+}
 
 func (p *pass) number(v any) any {
 	switch v := v.(type) {
@@ -149,11 +157,14 @@ func (p *pass) number(v any) any {
 		return float64(n)
 	case string:
 		text := strings.TrimSpace(v)
+		if strings.Contains(v, "_") { // blanks or underscores, not both
+			text = withoutUnderscores(v)
+		}
 		if !numberText.MatchString(text) {
 			p.violate("float_parsing", "must be a number: this text is not one")
 			return nil
 		}
-		f, err := strconv.ParseFloat(strings.ReplaceAll(text, "_", ""), 64)
+		f, err := strconv.ParseFloat(text, 64)
 		if err != nil {
 			p.violate("finite_number", "must be a finite number")
 			return nil

@@ -37,24 +37,27 @@ const (
 
 // node is one compiled schema. No types means any type.
 type node struct {
-	ref         *node
-	never       bool // the schema false
-	types       []kind
-	union       []*node // anyOf, oneOf
-	enum        []any
-	hasEnum     bool
-	props       []property // nil without the keyword; empty, not nil, for {}
-	index       map[string]int
-	extras      extras
-	extra       *node // extrasSchema
-	items       *node
-	min, max    *bound
-	minLen      int
-	minItems    int
-	maxLen      *int
-	maxItems    *int
-	pattern     *regexp.Regexp
-	description string
+	ref   *node
+	never bool // the schema false
+	types []kind
+	union []*node // anyOf, oneOf
+	// alternatives are the union's members or the several types, nested ones in their place; a value fits one of them.
+	alternatives []*node
+	title        string
+	enum         []any
+	hasEnum      bool
+	props        []property // nil without the keyword; empty, not nil, for {}
+	index        map[string]int
+	extras       extras
+	extra        *node // extrasSchema
+	items        *node
+	min, max     *bound
+	minLen       int
+	minItems     int
+	maxLen       *int
+	maxItems     *int
+	pattern      *regexp.Regexp
+	description  string
 }
 
 type property struct {
@@ -161,7 +164,15 @@ var opening = []string{
 type compiler struct {
 	doc     any
 	refs    map[string]*node // pointer -> node
+	unions  []*node
 	foreign bool
+}
+
+// unite settles the alternatives when every reference is known.
+func (c *compiler) unite() {
+	for _, n := range c.unions {
+		n.alternatives = n.flatten(nil, maxUnionDepth)
+	}
 }
 
 // node compiles the schema at path, which error messages name.
@@ -229,6 +240,9 @@ func (c *compiler) finish(n *node, path string, m value.Members) error {
 	}
 	if !declared && !hasExtras {
 		n.extras = extrasKeep
+	}
+	if len(n.union) > 0 || len(n.types) > 1 {
+		c.unions = append(c.unions, n)
 	}
 	return nil
 }

@@ -50,6 +50,8 @@ func (c *compiler) keyword(n *node, path, key string, v any) error {
 			return fmt.Errorf("%s: pattern %q is not supported: %w", at(path), text, err)
 		}
 		n.pattern = re
+	case "title":
+		n.title, _ = v.(string)
 	case "description":
 		n.description, _ = v.(string)
 	case "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum":

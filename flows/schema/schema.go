@@ -10,7 +10,7 @@
 // Objects: a schema with properties drops unknown keys unless additionalProperties says otherwise (true keeps
 // them, false makes them extra_forbidden, a schema applies to them); an object schema without properties keeps
 // everything. An absent optional property takes its default; without a default it becomes null where its type
-// allows null, and stays absent otherwise. The keyword "x-absent": "omit" at the root, which inferred schemas
+// allows null, or in what a tool answered, and stays absent otherwise. The keyword "x-absent": "omit" at the root, which inferred schemas
 // carry, leaves absent properties absent.
 package schema
 
@@ -24,10 +24,9 @@ import (
 
 // Schema is a compiled schema. It is immutable and safe for concurrent use.
 type Schema struct {
-	root *node
-	// omitAbsent: absent optional properties are not filled with null.
-	omitAbsent bool
-	full       fullValidator // nil when the pass decides alone
+	root   *node
+	absent absent
+	full   fullValidator // nil when the pass decides alone
 }
 
 // Violation is one way in which a value does not fit. Loc is the dotted path of keys and indexes, "$" for the
@@ -75,10 +74,12 @@ func Compile(raw json.RawMessage) (*Schema, error) {
 	if err != nil {
 		return nil, fmt.Errorf("schema: %w", err)
 	}
+	c.unite()
 	s := &Schema{root: root}
 	if members, ok := doc.(value.Members); ok {
-		absent, _ := members.Get("x-absent")
-		s.omitAbsent = absent == "omit"
+		if mode, _ := members.Get("x-absent"); mode == "omit" {
+			s.absent = absentStays
+		}
 	}
 	if c.foreign {
 		if s.full, err = compileFull(doc); err != nil {
@@ -90,10 +91,16 @@ func Compile(raw json.RawMessage) (*Schema, error) {
 
 // Apply validates and coerces v and returns the result, a new value; v is not changed. Violations are in
 // declaration order, extra keys after the declared ones. When there are violations the value is nil.
-func (s *Schema) Apply(v any) (any, []Violation) {
+func (s *Schema) Apply(v any) (any, []Violation) { return s.apply(v, s.absent) }
+
+// Complete is Apply to what a tool answered: every absent optional property without a default becomes null, so that
+// each declared key is there. Where absent properties stay absent, they do here too.
+func (s *Schema) Complete(v any) (any, []Violation) { return s.apply(v, max(s.absent, absentNull)) }
+
+func (s *Schema) apply(v any, absent absent) (any, []Violation) {
 	if s.full != nil {
 		// The complete validator must see neither injected nulls nor, of course, uncoerced values.
-		bare := pass{omitAbsent: true}
+		bare := pass{absent: absentStays}
 		out := bare.apply(s.root, v, true)
 		if bare.found == nil {
 			bare.found = s.full(out)
@@ -102,7 +109,7 @@ func (s *Schema) Apply(v any) (any, []Violation) {
 			return nil, bare.violations()
 		}
 	}
-	p := pass{omitAbsent: s.omitAbsent}
+	p := pass{absent: absent}
 	out := p.apply(s.root, v, true)
 	if p.found != nil {
 		return nil, p.violations()
@@ -140,7 +147,7 @@ func (s *Schema) Field(name string) (Field, bool) {
 
 func (s *Schema) field(p property) Field {
 	return Field{Name: p.name, Required: p.required, Type: p.node.String(), Description: p.node.description,
-		Schema: &Schema{root: p.node, omitAbsent: s.omitAbsent}}
+		Schema: &Schema{root: p.node, absent: s.absent}}
 }
 
 // Type is the short form of the schema's type, as in Field.
@@ -159,5 +166,5 @@ func (s *Schema) At(p value.Pointer) (sub *Schema, proven bool) {
 		proven = proven && certain
 		n = next.deref()
 	}
-	return &Schema{root: n, omitAbsent: s.omitAbsent}, proven
+	return &Schema{root: n, absent: s.absent}, proven
 }
