@@ -57,10 +57,13 @@ type Binding struct {
 	// local: the name of an in-process tool
 	Local string
 
-	// mcp, worker
-	Server string
-	Tool   string
-	Pool   string
+	// mcp: the server, its name for the tool, and the pin: the digest of the definition that was accepted, "" for none
+	Server           string
+	Tool             string
+	DefinitionDigest string
+
+	// worker
+	Pool string
 }
 
 // ErrorRule turns an answer with a success status into a tool error when its predicate holds.

@@ -14,10 +14,16 @@ const KindTool = "Tool"
 
 var toolName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,128}$`)
 
-// ParseTools reads a tool file: YAML of one or more documents, or JSON of one tool or a list of them. Schemas,
+// ToolFile is what a tool file holds: tools, and the MCP servers at which some of them are reached.
+type ToolFile struct {
+	Tools   []*Tool
+	Servers []*MCPServer
+}
+
+// ParseToolFile reads a tool file: YAML of one or more documents, or JSON of one document or a list of them. Schemas,
 // bindings and error rules are checked; a name may not come twice. The error is an *Error that wraps
 // CWFlowSerialization; its details point to every fault, the document's number first.
-func ParseTools(data []byte) ([]*Tool, error) {
+func ParseToolFile(data []byte) (*ToolFile, error) {
 	trees, err := readTrees(data, Limits{MaxNodes: 10 * DefaultLimits.MaxNodes}.orDefault())
 	if err != nil {
 		return nil, err
@@ -28,25 +34,53 @@ func ParseTools(data []byte) ([]*Tool, error) {
 		}
 	}
 	r := &reader{what: "tool file", strict: true}
-	tools := make([]*Tool, 0, len(trees))
-	seen := map[string]bool{}
+	file := &ToolFile{Tools: make([]*Tool, 0, len(trees))}
+	seen := map[[2]string]bool{}
+	once := func(path, kind, name string) {
+		if seen[[2]string{kind, name}] {
+			r.fail(path+"/name", "invalid", "%s %q is declared twice", kind, name)
+		}
+		seen[[2]string{kind, name}] = true
+	}
 	for i, tree := range trees {
 		if tree == nil { // an empty document, as between two separators
 			continue
 		}
 		path := fmt.Sprintf("/%d", i)
-		if t := r.tool(path, tree); t != nil {
-			if seen[t.Name] {
-				r.fail(path+"/name", "invalid", "tool %q is declared twice", t.Name)
+		if kindOf(tree) == KindMCPServer {
+			if s := r.mcpServer(path, tree); s != nil {
+				once(path, "MCP server", s.Name)
+				file.Servers = append(file.Servers, s)
 			}
-			seen[t.Name] = true
-			tools = append(tools, t)
+		} else if t := r.tool(path, tree); t != nil {
+			once(path, "tool", t.Name)
+			file.Tools = append(file.Tools, t)
 		}
 	}
 	if err := r.err(); err != nil {
 		return nil, err
 	}
-	return tools, nil
+	return file, nil
+}
+
+// kindOf is what a document says it is.
+func kindOf(tree any) string {
+	members, ok := tree.(value.Members)
+	if !ok {
+		return ""
+	}
+	kind, _ := (&object{m: members, read: map[string]bool{}}).get("kind")
+	text, _ := kind.(string)
+	return text
+}
+
+// ParseTools reads the tools of a tool file, for those who do not reach them: MCP servers are checked and left out.
+func ParseTools(data []byte) ([]*Tool, error) {
+	file, err := ParseToolFile(data)
+	if err != nil {
+		return nil, err
+	}
+	return file.Tools, nil
 }
 
 // EncodeTool writes one tool document without fields at their defaults.
@@ -75,7 +109,7 @@ func (r *reader) tool(path string, v any) *Tool {
 	}
 	if kind := o.needText("kind"); kind != KindTool {
 		if kind != "" {
-			o.fail(o.at("kind"), "invalid", "must be %s; documents of kind %q are not supported by this version", KindTool, kind)
+			o.fail(o.at("kind"), "invalid", "must be %s or %s, not %q", KindTool, KindMCPServer, kind)
 		}
 		return nil
 	}
@@ -138,6 +172,7 @@ func (r *reader) binding(path string, v any, tool string) *Binding {
 		b.Local = o.text("local", tool)
 	case BindMCP:
 		b.Server, b.Tool = o.needText("server"), o.text("tool", tool)
+		b.DefinitionDigest = o.text("definition_digest", "")
 	case BindWorker:
 		b.Pool = o.needText("pool")
 	default:
@@ -235,6 +270,7 @@ func bindingTree(t *Tool) value.Members {
 	case BindMCP:
 		b.add("server", from.Server)
 		b.text("tool", from.Tool, t.Name)
+		b.text("definition_digest", from.DefinitionDigest, "")
 	case BindWorker:
 		b.add("pool", from.Pool)
 	case BindHTTP:

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"unicode"
 
 	"pave/executor"
+	"pave/executor/bind"
 	"pave/flows"
 	"pave/flows/value"
 )
@@ -48,7 +48,7 @@ func (b *binding) answer(tool *flows.Tool, resp *http.Response, body []byte, lim
 		}
 		return nil, invalid("a body that is not valid JSON")
 	}
-	doc = scrubValue(doc, secrets)
+	doc = bind.ScrubValue(doc, secrets)
 	if err := b.checkRules(tool, doc); err != nil {
 		return nil, err
 	}
@@ -73,7 +73,7 @@ func (b *binding) checkRules(tool *flows.Tool, doc any) error {
 			if !isText {
 				text = string(value.Encode(said))
 			}
-			message = oneLine(text)
+			message = bind.OneLine(text)
 		}
 		return &executor.ToolError{Class: r.class, Code: "tool_error", Message: message}
 	}
@@ -99,8 +99,6 @@ func status(code int) string {
 	return strings.TrimSpace(fmt.Sprintf("%d %s", code, http.StatusText(code)))
 }
 
-const maxExcerpt = 200
-
 // excerpt is what an error answer says, on one line: the message of a JSON body, or the body's beginning.
 func excerpt(resp *http.Response, body []byte, secrets []string) string {
 	if resp.StatusCode >= 300 && resp.StatusCode < 400 {
@@ -121,19 +119,5 @@ func excerpt(resp *http.Response, body []byte, secrets []string) string {
 		}
 	}
 	// Secrets go before the cut, which would leave the half of one.
-	return oneLine(scrub(text, secrets))
-}
-
-// oneLine is the beginning of a text from outside, without what could steer a terminal or forge a line of a log.
-func oneLine(text string) string {
-	text = strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return ' '
-		}
-		return r
-	}, strings.ToValidUTF8(text, "\ufffd"))
-	if runes := []rune(text); len(runes) > maxExcerpt {
-		text = string(runes[:maxExcerpt]) + "…"
-	}
-	return text
+	return bind.OneLine(bind.Scrub(text, secrets))
 }

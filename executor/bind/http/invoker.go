@@ -97,7 +97,7 @@ func (c *Invoker) Invoke(ctx context.Context, tool *flows.Tool, input map[string
 	out, err := b.answer(tool, resp, body, limit, secrets)
 	var te *executor.ToolError
 	if errors.As(err, &te) {
-		te.Message = scrub(te.Message, secrets)
+		te.Message = bind.Scrub(te.Message, secrets)
 	}
 	return out, err
 }
@@ -129,7 +129,7 @@ func (c *Invoker) secret(ctx context.Context, name string) (string, error) {
 func transportError(ctx context.Context, tool *flows.Tool, req *http.Request, err error, secrets []string) error {
 	where := fmt.Sprintf("%s://%s", req.URL.Scheme, req.URL.Host)
 	toolError := func(class, code, format string, args ...any) error {
-		return &executor.ToolError{Class: class, Code: code, Message: scrub(fmt.Sprintf(format, args...), secrets)}
+		return &executor.ToolError{Class: class, Code: code, Message: bind.Scrub(fmt.Sprintf(format, args...), secrets)}
 	}
 	var denied *bind.EgressDenied
 	var netErr net.Error

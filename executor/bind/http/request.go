@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 
 	"pave/executor"
@@ -221,49 +220,4 @@ func scalar(v any) (string, bool) {
 		return string(value.Canonical(v)), true
 	}
 	return "", false
-}
-
-// redacted stands for a secret that came back.
-const redacted = "***REDACTED***"
-
-// minSecret is the length from which a secret is taken out of results; a shorter one would hit ordinary text.
-const minSecret = 6
-
-// scrub clears a text of secret values.
-func scrub(text string, secrets []string) string {
-	for _, s := range slices.SortedFunc(slices.Values(secrets), func(a, b string) int { return len(b) - len(a) }) {
-		if s != "" {
-			text = strings.ReplaceAll(text, s, redacted)
-		}
-	}
-	return text
-}
-
-// scrubValue clears every string of a decoded answer, keys included; it changes v in place.
-func scrubValue(v any, secrets []string) any {
-	secrets = slices.DeleteFunc(slices.Clone(secrets), func(s string) bool { return len(s) < minSecret })
-	if len(secrets) == 0 {
-		return v
-	}
-	var walk func(v any) any
-	walk = func(v any) any {
-		switch v := v.(type) {
-		case string:
-			return scrub(v, secrets)
-		case []any:
-			for i := range v {
-				v[i] = walk(v[i])
-			}
-		case map[string]any:
-			for key, member := range v {
-				if clean := scrub(key, secrets); clean != key {
-					delete(v, key)
-					key = clean
-				}
-				v[key] = walk(member)
-			}
-		}
-		return v
-	}
-	return walk(v)
 }
