@@ -29,8 +29,8 @@ func Expand(ctx context.Context, text string, lookup func(ctx context.Context, n
 	return out, used, err
 }
 
-// maxExcerpt is the longest text from outside that is quoted, in characters.
-const maxExcerpt = 200
+// MaxExcerpt is the longest text from outside that is quoted, in characters.
+const MaxExcerpt = 200
 
 // redacted stands for a secret that came back.
 const redacted = "***REDACTED***"
@@ -85,8 +85,8 @@ func OneLine(text string) string {
 		}
 		return r
 	}, strings.ToValidUTF8(text, "\ufffd"))
-	if runes := []rune(text); len(runes) > maxExcerpt {
-		text = string(runes[:maxExcerpt]) + "…"
+	if runes := []rune(text); len(runes) > MaxExcerpt {
+		text = string(runes[:MaxExcerpt]) + "…"
 	}
 	return text
 }

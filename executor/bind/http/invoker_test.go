@@ -18,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"pave/executor"
+	"pave/executor/bind"
 	"pave/flows"
 )
 
@@ -182,14 +183,14 @@ func TestSecretsThatComeBack(t *testing.T) {
 		map[string]any{"***REDACTED***": "***REDACTED******REDACTED***"}}}, out)
 
 	said = func(s string) any {
-		return map[string]any{"ok": false, "why": strings.Repeat("x", maxExcerpt-10) + s + "\n\u202e" + strings.Repeat("y", 1<<16)}
+		return map[string]any{"ok": false, "why": strings.Repeat("x", bind.MaxExcerpt-10) + s + "\n\u202e" + strings.Repeat("y", 1<<16)}
 	}
 	_, err = invoke()
 	te := toolError(t, err, executor.ClassOther, "tool_error")
-	assert.Equal(t, strings.Repeat("x", maxExcerpt-10)+"***REDACTE…", te.Message)
+	assert.Equal(t, strings.Repeat("x", bind.MaxExcerpt-10)+"***REDACTE…", te.Message)
 
 	status = http.StatusBadGateway
-	said = func(s string) any { return map[string]any{"message": strings.Repeat("x", maxExcerpt-10) + s} }
+	said = func(s string) any { return map[string]any{"message": strings.Repeat("x", bind.MaxExcerpt-10) + s} }
 	_, err = invoke()
 	te = toolError(t, err, executor.ClassIO, "http_status")
 	assert.NotContains(t, te.Message, secret[:4], "the cut must not leave the beginning of a secret")
