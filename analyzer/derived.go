@@ -7,6 +7,7 @@ import (
 
 	"pave/flows"
 	"pave/flows/expr"
+	"pave/flows/predicate"
 	"pave/flows/value"
 	"pave/observer"
 )
@@ -27,6 +28,64 @@ func (b *minedDraft) fromDerived(k int, arg string, src *observer.ArgFlow, somet
 	}
 	step.mapArg(arg, v)
 	return ""
+}
+
+// fromGiven maps a value that the caller gives where it knows better, and the flow finds elsewhere.
+func (b *minedDraft) fromGiven(k int, arg string, src *observer.ArgFlow, sometimes bool) refusal {
+	step := &b.steps[k]
+	if src.Kind == observer.SourceOutput {
+		if _, r := b.copyable(k, arg, src); r != "" {
+			return r
+		}
+	}
+	text, r := b.givenOr(k, src)
+	if r != "" {
+		return r
+	}
+	if _, err := expr.Names(text); err != nil {
+		return refuse("argument %s of %s is derived by an expression that is refused: %s", arg, step.tool.tool.Name, err)
+	}
+	v := flows.MappingValue{Kind: flows.MapExpr, Ref: text}
+	if sometimes {
+		v = optional(v)
+	}
+	step.mapArg(arg, v)
+	b.input(draftInput{name: src.Input, tool: step.tool, arg: arg, origin: b.origin(src.Input), required: true, nullable: true})
+	if src.Only != nil {
+		step.guard(fmt.Sprintf("(%s != None or %s)", src.Input, onlyElement(b.steps[src.Step].subscripts(*src.Only))))
+	}
+	return ""
+}
+
+// givenOr is what the caller gives, or else the value of the source.
+func (b *minedDraft) givenOr(k int, src *observer.ArgFlow) (text string, r refusal) {
+	if !nameable(src.Input) {
+		return "", refuse("an argument of %s is the input %s, which expressions cannot name", b.steps[k].tool.tool.Name, src.Input)
+	}
+	switch src.Kind {
+	case observer.SourceConst:
+		text = string(value.Encode(src.Value))
+	case observer.SourceDerived:
+		text, r = b.expression(k, src.Derived)
+	case observer.SourceArg:
+		text, r = b.place(k, observer.Part{Place: true, Step: src.Step, Arg: src.Pointer})
+	default:
+		text, r = b.place(k, observer.Part{Place: true, Step: src.Step, Pointer: src.Pointer})
+	}
+	return fmt.Sprintf("%s != null ? %s : %s", src.Input, src.Input, text), r
+}
+
+// nameable reports whether expressions and predicates can read an input by its name.
+func nameable(name string) bool {
+	if !identifier.MatchString(name) {
+		return false
+	}
+	_, err := predicate.Parse(name + " != None")
+	if err != nil {
+		return false
+	}
+	_, err = expr.Names(name)
+	return err == nil
 }
 
 // expression writes a derivation in the expression language.
@@ -75,6 +134,10 @@ func (b *minedDraft) place(k int, p observer.Part) (string, refusal) {
 		src, ok := b.source(&observer.ArgFlow{Kind: observer.SourceArg, Step: p.Step, Pointer: p.Arg})
 		if !ok {
 			return "", refuse("an argument of %s is derived from an argument that is not part of the pattern", name)
+		}
+		if src.Given {
+			text, r := b.givenOr(k, src)
+			return "(" + text + ")", r
 		}
 		switch src.Kind {
 		case observer.SourceInput:

@@ -39,6 +39,7 @@ type draftInput struct {
 	origin   string // how callers came to the value, for the description
 	required bool
 	list     bool // a list of values of the argument
+	nullable bool // null when the caller does not know it: the flow does without, or hands back before the step that takes it
 }
 
 func (d *draft) warn(format string, args ...any) {
@@ -89,6 +90,13 @@ func (s *draftStep) schemaAt(pointer string) (at *schema.Schema, proven, impossi
 	return at, proven, at == nil
 }
 
+// guard adds a condition of the step.
+func (s *draftStep) guard(predicate string) {
+	if !slices.Contains(s.guards, predicate) {
+		s.guards = append(s.guards, predicate)
+	}
+}
+
 func (s *draftStep) mapArg(arg string, v flows.MappingValue) {
 	s.mapping = append(s.mapping, flows.MappingEntry{Target: arg, Value: v})
 }
@@ -105,6 +113,7 @@ func (d *draft) input(in draftInput) {
 		return
 	}
 	d.inputs[i].required = d.inputs[i].required || in.required
+	d.inputs[i].nullable = d.inputs[i].nullable && in.nullable
 }
 
 // newInput declares a required input that nothing in the flow is named after yet, and returns its name.
@@ -229,7 +238,7 @@ func (d *draft) inputSchema() flows.RawSchema {
 	properties, required := value.Members{}, []any{}
 	for _, in := range d.inputs {
 		properties = append(properties, value.Member{Key: in.name, Value: in.schema()})
-		if in.required {
+		if in.required && !in.nullable {
 			required = append(required, in.name)
 		}
 	}
@@ -267,6 +276,9 @@ func (in *draftInput) schema() value.Members {
 	}
 	if in.list {
 		out = value.Members{{Key: "type", Value: "array"}, {Key: "items", Value: out}}
+	}
+	if in.nullable {
+		out = value.Members{{Key: "anyOf", Value: []any{out, value.Members{{Key: "type", Value: "null"}}}}, {Key: "default", Value: nil}}
 	}
 	if description != "" {
 		out = append(out, value.Member{Key: "description", Value: description})

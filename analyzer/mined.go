@@ -19,7 +19,7 @@ type refusal string
 func refuse(format string, args ...any) refusal { return refusal(fmt.Sprintf(format, args...)) }
 
 // draftOf turns a mined pattern into a draft and checks each mapping against the tools' schemas.
-func draftOf(p *observer.Pattern, tools *lookup, kinds []resultKind) (*draft, refusal) {
+func draftOf(p *observer.Pattern, tools *lookup, kinds []resultKind, all bool) (*draft, refusal) {
 	var inputNames []string
 	for _, in := range p.DataFlow.Inputs {
 		inputNames = append(inputNames, in.Name)
@@ -41,6 +41,11 @@ func draftOf(p *observer.Pattern, tools *lookup, kinds []resultKind) (*draft, re
 			}
 		}
 		b.requiredLeft(k)
+	}
+	if all {
+		b.otherArguments()
+	}
+	for k := range b.steps {
 		slices.SortFunc(b.steps[k].mapping, func(x, y flows.MappingEntry) int { return strings.Compare(x.Target, y.Target) })
 	}
 	for k := range b.steps {
@@ -75,7 +80,7 @@ func (b *minedDraft) isWrapped(k int, kind resultKind) bool {
 // source is where an argument's value comes from once arguments of earlier steps are followed to their own source.
 func (b *minedDraft) source(a *observer.ArgFlow) (*observer.ArgFlow, bool) {
 	for range len(b.steps) + 1 {
-		if a.Kind != observer.SourceArg {
+		if a.Kind != observer.SourceArg || a.Given {
 			return a, true
 		}
 		if a.Step < 0 || a.Step >= len(b.steps) {
@@ -107,6 +112,9 @@ func (b *minedDraft) argument(k int, a *observer.ArgFlow) refusal {
 		return refuse("argument %s of %s comes from an argument that is not part of the pattern", a.Arg, step.tool.tool.Name)
 	}
 	sometimes := a.Presence < mostlyPresent && !required
+	if src.Given {
+		return b.fromGiven(k, a.Arg, src, sometimes)
+	}
 	switch src.Kind {
 	case observer.SourceInput:
 		b.fromInput(k, a.Arg, src.Input, sometimes)
@@ -210,7 +218,12 @@ func (b *minedDraft) fromInput(k int, arg, name string, sometimes bool) {
 	step := &b.steps[k]
 	must := step.tool.in != nil && !sometimes && isRequired(step.tool, arg)
 	need := must || wanted && !sometimes
-	b.input(draftInput{name: name, tool: step.tool, arg: arg, origin: origin, required: need})
+	// A flow that may change something waits for what the caller knows: without it it hands back before the step.
+	withheld := need && k > 0 && step.forEach == nil && nameable(name) && flows.Exceeds(b.effects(), flows.EffectRead)
+	if withheld && !slices.ContainsFunc(b.inputs, func(in draftInput) bool { return in.name == name }) {
+		step.guard(name + " != None")
+	}
+	b.input(draftInput{name: name, tool: step.tool, arg: arg, origin: origin, required: need, nullable: withheld})
 	if need {
 		step.mapArg(arg, flows.Key(name))
 	} else {
@@ -258,21 +271,11 @@ func (b *minedDraft) fromConst(k int, arg string, v any, sometimes bool) {
 // only an inner result can tell: a choice, so there is no flow.
 func (b *minedDraft) fromOutput(k int, a, src *observer.ArgFlow, sometimes bool) refusal {
 	step := &b.steps[k]
-	if src.Step < 0 || src.Step >= k {
-		return refuse("argument %s of %s comes from a step that is not before it", a.Arg, step.tool.tool.Name)
+	proven, r := b.copyable(k, a.Arg, src)
+	if r != "" {
+		return r
 	}
 	from := &b.steps[src.Step]
-	at, proven, impossible := from.schemaAt(src.Pointer)
-	if impossible && from.tool.declared {
-		return refuse("%s declares no output at %q, which argument %s of %s was copied from", from.tool.tool.Name, src.Pointer, a.Arg, step.tool.tool.Name)
-	}
-	if step.tool.in != nil && at != nil {
-		if f, ok := step.tool.in.Field(a.Arg); ok {
-			if reason := contradicts(at, f.Schema, from.tool.declared && step.tool.declared); reason != "" {
-				return refuse("output %q of %s does not fit argument %s of %s: %s", src.Pointer, from.tool.tool.Name, a.Arg, step.tool.tool.Name, reason)
-			}
-		}
-	}
 	v := from.output(src.Pointer)
 	if sometimes {
 		if proven {
@@ -284,12 +287,30 @@ func (b *minedDraft) fromOutput(k int, a, src *observer.ArgFlow, sometimes bool)
 	from.used = append(from.used, src.Pointer)
 	step.mapArg(a.Arg, v)
 	if a.Only != nil {
-		guard := onlyElement(from.subscripts(*a.Only))
-		if !slices.Contains(step.guards, guard) {
-			step.guards = append(step.guards, guard)
-		}
+		step.guard(onlyElement(from.subscripts(*a.Only)))
 	}
 	return ""
+}
+
+// copyable checks a copy of an earlier result against the schemas. proven: the source is always there.
+func (b *minedDraft) copyable(k int, arg string, src *observer.ArgFlow) (proven bool, _ refusal) {
+	step := &b.steps[k]
+	if src.Step < 0 || src.Step >= k {
+		return false, refuse("argument %s of %s comes from a step that is not before it", arg, step.tool.tool.Name)
+	}
+	from := &b.steps[src.Step]
+	at, proven, impossible := from.schemaAt(src.Pointer)
+	if impossible && from.tool.declared {
+		return false, refuse("%s declares no output at %q, which argument %s of %s was copied from", from.tool.tool.Name, src.Pointer, arg, step.tool.tool.Name)
+	}
+	if step.tool.in != nil && at != nil {
+		if f, ok := step.tool.in.Field(arg); ok {
+			if reason := contradicts(at, f.Schema, from.tool.declared && step.tool.declared); reason != "" {
+				return false, refuse("output %q of %s does not fit argument %s of %s: %s", src.Pointer, from.tool.tool.Name, arg, step.tool.tool.Name, reason)
+			}
+		}
+	}
+	return proven, ""
 }
 
 // onlyElement is the predicate that a list has exactly one element: predicates know no length, but a list equals that of
@@ -309,6 +330,28 @@ func (b *minedDraft) requiredLeft(k int) {
 		}
 		b.warn("%s requires %s, which the recorded calls do not pass; it became an input", step.tool.tool.Name, f.Name)
 		step.mapArg(f.Name, flows.Key(b.newInput(step.tool, f.Name)))
+	}
+}
+
+// otherArguments makes optional inputs of what else the tools of a flow that may change something take: a run without
+// what the caller wanted to say would do something else.
+func (b *minedDraft) otherArguments() {
+	if !flows.Exceeds(b.effects(), flows.EffectRead) {
+		return
+	}
+	for k := range b.steps {
+		step := &b.steps[k]
+		if step.tool.in == nil || step.forEach != nil {
+			continue
+		}
+		for _, f := range step.tool.in.Fields() {
+			if slices.ContainsFunc(step.mapping, func(e flows.MappingEntry) bool { return e.Target == f.Name }) {
+				continue
+			}
+			name := b.newInput(step.tool, f.Name)
+			b.inputs[len(b.inputs)-1].required = false
+			step.mapArg(f.Name, optional(flows.Key(name)))
+		}
 	}
 }
 

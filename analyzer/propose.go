@@ -29,6 +29,9 @@ type Options struct {
 	// Secondary makes candidates of patterns that add little to better ones, too, as a measurement of all that is
 	// possible wants; a queue for people does without.
 	Secondary bool
+	// AllArguments lets callers of flows that may change something give all arguments that the tools take, also those that
+	// the recorded calls of the pattern do without.
+	AllArguments bool
 	// Dropped is told of each pattern that makes no candidate, and why; nil is none.
 	Dropped func(tools []string, reason string)
 }
@@ -135,7 +138,7 @@ func minedCandidates(mined *observer.Result, tools *lookup, facts []exampleFacts
 			opts.Dropped(p.Tools, "all of its calls come from one model call, so a flow would save none")
 			continue
 		}
-		d, refused := draftOf(p, tools, facts[i].kinds)
+		d, refused := draftOf(p, tools, facts[i].kinds, opts.AllArguments)
 		if refused != "" {
 			opts.Dropped(p.Tools, string(refused))
 			continue
@@ -212,7 +215,7 @@ func mappingHash(p *observer.Pattern) string {
 			fmt.Fprintf(h, "%d %s %d %s\n", k, step.Each.Kind, step.Each.Step, step.Each.Pointer)
 		}
 		for _, a := range step.Args {
-			fmt.Fprintf(h, "%d %s %s %d %s %s %v\n", k, a.Arg, a.Kind, a.Step, a.Pointer, value.Canonical(a.Value), a.Only != nil)
+			fmt.Fprintf(h, "%d %s %s %d %s %s %v %v\n", k, a.Arg, a.Kind, a.Step, a.Pointer, value.Canonical(a.Value), a.Only != nil, a.Given)
 			if a.Derived != nil {
 				fmt.Fprintf(h, "%v\n", *a.Derived)
 			}

@@ -246,6 +246,44 @@ func TestArgumentsOfMinedFlows(t *testing.T) {
 	}
 }
 
+// TestValuesThatCallersMayNotKnow: a value that callers give or the flow finds, and one without which a flow that
+// changes something hands back.
+func TestValuesThatCallersMayNotKnow(t *testing.T) {
+	find := tool("find_orders", object("email"), `{"type":"object","properties":{"orders":{"type":"array","items":{"type":"string"}}},"required":["orders"]}`, flows.EffectRead)
+	cancel := tool("cancel_order", object("order_id", "reason", "note?"), object("state"), flows.EffectWrite)
+	p := pair("find_orders", "cancel_order")
+	only := "/orders"
+	p.DataFlow.Steps[1].Args = []observer.ArgFlow{
+		{Arg: "order_id", Presence: 1, Kind: observer.SourceOutput, Step: 0, Pointer: "/orders/0", Given: true, Input: "order_id", Only: &only},
+		{Arg: "reason", Presence: 1, Kind: observer.SourceInput, Input: "reason"},
+	}
+	p.DataFlow.Inputs = append(p.DataFlow.Inputs, observer.Input{Name: "order_id", Step: 1, Arg: "order_id", Origin: "user text"},
+		observer.Input{Name: "reason", Step: 1, Arg: "reason", Origin: "user text", Required: true})
+	candidates, dropped := minedOnly(t, p, nil, find, cancel)
+	require.Len(t, candidates, 1, "%v", dropped)
+	f := candidates[0].Flow
+	step := f.Steps[1]
+	assert.Equal(t, flows.Mapping{
+		{Target: "order_id", Value: flows.MappingValue{Kind: flows.MapExpr, Ref: "order_id != null ? order_id : orders.orders[0]"}},
+		{Target: "reason", Value: flows.Key("reason")},
+	}, step.InputMapping)
+	assert.Equal(t, `(order_id != None or orders["orders"] and orders["orders"] == [orders["orders"][0]]) and reason != None`, step.Guard)
+	assert.JSONEq(t, `{"type":"object","required":["email"],"additionalProperties":false,"properties":{
+		"email":{"type":"string","description":"callers had it from the user's words"},
+		"order_id":{"anyOf":[{"type":"string"},{"type":"null"}],"default":null,"description":"callers had it from the user's words"},
+		"reason":{"anyOf":[{"type":"string"},{"type":"null"}],"default":null,"description":"callers had it from the user's words"}}}`, string(f.InputSchema))
+
+	cancel.Safety = find.Safety
+	candidates, _ = minedOnly(t, p, nil, find, cancel)
+	require.Len(t, candidates, 1)
+	assert.NotContains(t, candidates[0].Flow.Steps[1].Guard, "reason", "it only reads")
+
+	p.DataFlow.Steps[1].Args[0].Input = "order id"
+	_, dropped = minedOnly(t, p, nil, find, cancel)
+	require.Len(t, dropped, 1)
+	assert.Contains(t, dropped[0], "cannot name")
+}
+
 func TestUnboundAndUnknownTools(t *testing.T) {
 	unbound := *findUser
 	unbound.Binding = nil

@@ -33,6 +33,9 @@ func (c *compiler) checkStep(sp *stepPlan) {
 	}
 	outer := c.known
 	c.enterElements(sp)
+	if sp.guard != nil {
+		c.known = c.known.behind(sp.guard)
+	}
 	c.programs(&sp.mapping, func(target string) place {
 		return place{sp.at, sp.name, stepPointer(sp.at, "input_mapping", target)}
 	})

@@ -304,6 +304,12 @@ func readObject(raw flows.RawSchema) objectDoc {
 
 func (d objectDoc) forbidsExtras() bool { return string(d.AdditionalProperties) == "false" }
 
+// defaultsToNull reports whether an absent property becomes null.
+func (d objectDoc) defaultsToNull(property string) bool {
+	var doc map[string]json.RawMessage
+	return json.Unmarshal(d.Properties[property], &doc) == nil && string(doc["default"]) == "null"
+}
+
 func (d objectDoc) hasDefault(property string) bool {
 	var doc struct{ Default json.RawMessage }
 	return json.Unmarshal(d.Properties[property], &doc) == nil && len(doc.Default) > 0 && string(doc.Default) != "null"

@@ -29,6 +29,8 @@ func TestDiagnostics(t *testing.T) {
 			[]string{"warning unproven_value /steps/0/input_mapping/id id"}},
 		{"null where none is taken", head + "steps:\n\t- {tool_name: user, input_mapping: {id: nul}, output_as: u}\n",
 			[]string{"warning unproven_value /steps/0/input_mapping/id nul", "warning shadowed_key /steps/0/input_mapping/id id"}},
+		{"null ruled out by the guard", head + "steps:\n\t- {tool_name: user, guard: nul != None and id == 'x', input_mapping: {id: nul}, output_as: u}\n",
+			[]string{"warning shadowed_key /steps/0/input_mapping/id id"}},
 		{"array index", head + "steps:\n\t- {tool_name: user, input_mapping: {id: id}, output_as: u}\n\t- {tool_name: user, input_mapping: {id: /u/orders/0}, output_as: v}\n",
 			[]string{"warning unproven_value /steps/1/input_mapping/id /u/orders/0"}},
 		{"pointer to nothing", head + "steps:\n\t- {tool_name: user, input_mapping: {id: id}, output_as: u}\n\t- {tool_name: user, input_mapping: {id: /u/zip}, output_as: v}\n",

@@ -1,9 +1,11 @@
 package executor
 
 import (
+	"maps"
 	"strings"
 
 	"pave/flows"
+	"pave/flows/predicate"
 	"pave/flows/schema"
 	"pave/flows/value"
 )
@@ -33,10 +35,27 @@ func newKnown(input contract, doc objectDoc) *known {
 		return k
 	}
 	for _, f := range input.schema.Fields() {
-		k.keys[f.Name] = origin{schema: f.Schema, certain: f.Required || doc.hasDefault(f.Name)}
+		k.keys[f.Name] = origin{schema: f.Schema, certain: f.Required || doc.hasDefault(f.Name) || doc.defaultsToNull(f.Name)}
 	}
 	k.rest = input.schema
 	return k
+}
+
+// behind is what is known where a guard holds.
+func (k *known) behind(guard *predicate.Predicate) *known {
+	names := guard.NotNone()
+	if len(names) == 0 {
+		return k
+	}
+	out := *k
+	out.keys = maps.Clone(k.keys)
+	for _, name := range names {
+		if o, ok := out.keys[name]; ok && o.schema != nil {
+			o.schema = o.schema.NotNull()
+			out.keys[name] = o
+		}
+	}
+	return &out
 }
 
 // key looks a top-level key up.

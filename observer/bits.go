@@ -50,4 +50,11 @@ func (s bitset) drop(t bitset) {
 	}
 }
 
+// join adds what is in t.
+func (s bitset) join(t bitset) {
+	for i := range s {
+		s[i] |= t[i]
+	}
+}
+
 func (s bitset) clone() bitset { return append(bitset(nil), s...) }

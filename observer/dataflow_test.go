@@ -2,6 +2,7 @@ package observer
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -356,7 +357,7 @@ func TestOnlyElement(t *testing.T) {
 		if i%3 == 0 {
 			return findUse(i, j(`{"hits":[{"id":"h-%d"}]}`, i), j(`{"hit":"h-%d"}`, i))
 		}
-		return findUse(i, j(`{"hits":[{"id":"x-%d"},{"id":"y-%d"},{"id":"z-%d"}]}`, i, i, i), j(`{"hit":"%s-%d"}`, []string{"y", "z"}[i%2], i))
+		return findUse(i, j(`{"hits":[{"id":"a-%d"},{"id":"b-%d"},{"id":"c-%d"}]}`, i, i, i), j(`{"hit":"%s-%d"}`, []string{"b", "c"}[i%2], i))
 	})...)
 	require.Equal(t, "hit", r.blockedPath("find > use").Arg, "as a whole it is blocked")
 	p := r.pattern("find > use")
@@ -372,23 +373,42 @@ func TestOnlyElement(t *testing.T) {
 	require.Equal(t, 10.0, p.Score)
 }
 
-// TestVariantsTogether: sources go together, so the occurrences fall apart into two flows that each hold for all
-// arguments at once.
-func TestVariantsTogether(t *testing.T) {
-	r := mine(t, Options{}, many(24, func(i int) ingest.Session {
+// TestGivenOrFound: where callers know the value they give it, and for the others the flow has a source.
+func TestGivenOrFound(t *testing.T) {
+	sessions := many(24, func(i int) ingest.Session {
 		s := findUse(i, j(`{"key":"k-%d","n":%d}`, i, 100+i), j(`{"key":"k-%d","n":%d}`, i, 100+i))
 		if i%2 == 0 {
 			s = findUse(i, j(`{"key":"k-%d","n":%d}`, i, 100+i), j(`{"key":"mine-%d","n":%d}`, i, 100+i))
 			s.Runs[0].Users[0].Text += j(" mine-%d", i)
 		}
 		return s
-	})...)
-	p := r.pattern("find > use")
+	})
+	p := mine(t, Options{}, sessions...).pattern("find > use")
 	require.NotNil(t, p)
 	key := p.DataFlow.Steps[1].Args[0]
-	require.Equal(t, SourceInput, key.Kind, "the half that callers know")
+	require.Equal(t, SourceOutput, key.Kind)
+	require.Equal(t, "/key", key.Pointer)
+	require.True(t, key.Given)
+	require.Equal(t, "key", key.Input)
+	require.Equal(t, 24, key.Evidence.Held)
+	require.Equal(t, "Callers knew the value in 12 of 24 occurrences; where they did not, this source had it in 12 of 12.", key.Evidence.Note)
+	require.False(t, slices.ContainsFunc(p.DataFlow.Inputs, func(in Input) bool { return in.Name == "key" && in.Required }))
 	require.Equal(t, SourceOutput, p.DataFlow.Steps[1].Args[1].Kind)
-	require.Equal(t, 12, p.DataFlow.Applicable)
+	require.False(t, p.DataFlow.Steps[1].Args[1].Given, "callers never know it")
+	require.Equal(t, 24, p.DataFlow.Applicable)
+
+	// One miss among those that callers did not know, of a tool with effects: no source at all is safe enough.
+	sessions[1] = findUse(1, `{"key":"k-1","n":101}`, `{"key":"other","n":101}`)
+	require.NotNil(t, mine(t, Options{}, sessions...).pattern("find > use"))
+	strict := mine(t, Options{Effects: func(tool string) bool { return tool == "use" }}, sessions...)
+	for _, p := range strict.Patterns {
+		require.False(t, p.DataFlow.Steps[1].Args[0].Given)
+	}
+}
+
+// TestVariantsTogether: sources go together, so the occurrences fall apart into two flows that each hold for all
+// arguments at once.
+func TestVariantsTogether(t *testing.T) {
 	loose := mine(t, Options{Exactness: -1}, many(24, func(i int) ingest.Session {
 		return findUse(i, j(`{"a":"a-%d","b":"b-%d"}`, i, i), j(`{"key":"%s-%d","copy":"%s-%d"}`, []string{"a", "b"}[i%2], i, []string{"a", "b"}[i%2], i))
 	})...)

@@ -55,6 +55,7 @@ func (m *inference) decide(s sample, records []record) evidence {
 	}
 	e.turns /= float64(len(records))
 	d := decision{inference: m, tools: s.tools, records: records}
+	d.risky = m.options.Exactness >= 0 && slices.ContainsFunc(s.tools, m.options.Effects)
 	for k := range s.tools {
 		best := 0.0
 		arguments, ok := collect(records, k), true
@@ -106,6 +107,7 @@ func collect(records []record, k int) []argument {
 type decision struct {
 	*inference
 	tools     []string
+	risky     bool // a step may change something
 	records   []record
 	arguments []explanation // by step and name
 }
@@ -120,12 +122,13 @@ type explanation struct {
 	known     knowledge
 	options   []option // the trusted source first, where there is one
 	sure      bool     // there is one
+	covered   bool     // callers know it, or a source is there for those who do not, in enough of the occurrences
 	// bestCopy and bestConst are the rates of the most successful source and of the most frequent value.
 	bestCopy, bestConst float64
 }
 
 // choice reports whether the model chooses the value: nothing explains it and callers do not know it.
-func (x *explanation) choice() bool { return !x.sure && !x.known.knowable }
+func (x *explanation) choice() bool { return !x.sure && !x.known.knowable && !x.covered }
 
 // first is the option that explains the argument over all occurrences: the trusted source, else an input, or leaving
 // it out where that is right more often.
@@ -133,10 +136,10 @@ func (x *explanation) first() option {
 	var best *option
 	for i := range x.options {
 		o := &x.options[i]
-		if o.kind == SourceInput && !x.known.knowable {
+		if o.kind == SourceInput && !x.known.knowable || o.given && !x.covered {
 			continue
 		}
-		if best == nil || o.held.count() > best.held.count() && !(x.sure && o.kind == SourceInput) {
+		if best == nil || o.held.count() > best.held.count() && !(x.sure && (o.kind == SourceInput || o.given)) {
 			best = o
 		}
 	}
@@ -169,8 +172,20 @@ func (d *decision) explain(a argument) explanation {
 		x.sure = true
 		x.options = append(x.options, d.constOption(a, constant))
 	}
+	if d.risky && x.sure && a.step > 0 && !d.certain(&x) {
+		x.sure, x.options = false, nil
+	}
 	x.options = append(x.options, d.others(&x)...)
+	for _, o := range x.options {
+		x.covered = x.covered || o.given && float64(o.held.count()) >= d.options.MinKnowable*float64(len(d.records))
+	}
 	return x
+}
+
+// certain reports whether a trusted source may stand alone where a wrong value does harm: what callers never know, or
+// what says too little for them to give it.
+func (d *decision) certain(x *explanation) bool {
+	return x.known.trivial || !slices.ContainsFunc(x.in, func(p present) bool { return p.arg.origin.known() })
 }
 
 // trusted reports whether an accepted copy is exact enough to stand. Where callers know the value, a copy between
@@ -214,7 +229,12 @@ func (d *decision) validated(a argument, copies bool, k knowledge) bool {
 	return a.step == 0 || !k.knowable || d.crossValidated(a, copies) >= d.options.Exactness
 }
 
-func (d *decision) rightIn(share float64, held, n int) bool { return float64(held) >= share*float64(n) }
+func (d *decision) rightIn(share float64, held, n int) bool {
+	if d.risky {
+		return held == n
+	}
+	return float64(held) >= share*float64(n)
+}
 
 // picksElement reports whether a source is one element of a list that had others in at least a tenth of the
 // occurrences.

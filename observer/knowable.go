@@ -56,6 +56,28 @@ func (d *decision) setInput(flow *ArgFlow, x *explanation) {
 	}
 }
 
+// setGiven says how often callers knew the value, and how often the source was right where they did not.
+func (d *decision) setGiven(flow *ArgFlow, x *explanation, o option) {
+	known, explained := 0, map[*argRecord]bool{}
+	for _, p := range x.in {
+		if p.arg.origin.known() {
+			known++
+		}
+		explained[p.arg] = o.held.has(p.record)
+	}
+	e := &flow.Evidence
+	e.Held, e.Ambiguous, e.Supporting, e.Contradicting = 0, false, nil, nil
+	for _, holds := range explained {
+		if holds {
+			e.Held++
+		}
+	}
+	e.Note = fmt.Sprintf("Callers knew the value in %d of %d occurrences; where they did not, this source had it in %d of %d.",
+		known, len(x.in), e.Held-known, len(x.in)-known)
+	flow.Given = true
+	d.cite(e, x.argument, func(r *argRecord) bool { return explained[r] })
+}
+
 // setChoice says what the model chose from.
 func (d *decision) setChoice(flow *ArgFlow, x *explanation) {
 	a, k := x.argument, x.known
@@ -97,13 +119,13 @@ func (d *decision) inputs(flow *DataFlow) []Input {
 				each.Input = freeName(taken, plural(arg.Arg))
 				out = append(out, Input{Name: each.Input, Step: k, Arg: arg.Arg, List: true, Origin: mainOrigin(a), Examples: examples(a), Required: true})
 			}
-			if arg.Kind != SourceInput {
+			if arg.Kind != SourceInput && !arg.Given {
 				continue
 			}
 			a := d.argument(k, arg.Arg)
 			arg.Input = freeName(taken, arg.Arg)
 			out = append(out, Input{Name: arg.Input, Step: k, Arg: arg.Arg, Origin: mainOrigin(a), Examples: examples(a),
-				Required: arg.Presence >= mostly})
+				Required: arg.Presence >= mostly && !arg.Given})
 		}
 	}
 	return out

@@ -38,10 +38,15 @@ type Options struct {
 	Exactness    float64
 	MinExact     float64 // share of occurrences in which a source must be right (0.95)
 	MinSure      float64 // the same where an input would do as well, or where the source is one element of a list (0.97)
+	MinElse      float64 // share of the occurrences unknown to callers in which a source must be right that callers can overrule (0.95)
 	MinKnowable  float64 // share of occurrences in which an input's value must have been knowable, else it is a choice (0.8)
 	ChanceLevel  float64 // significance of a source against chance, shared among the sources tried (0.001)
 	ConstSession int     // distinct sessions that a constant needs (3)
 	MaxExamples  int     // occurrences returned per pattern (30)
+
+	// Effects reports whether a tool may change something. In a path with such a tool a source that misses once is none,
+	// and values that callers know are inputs: a wrong argument there does harm. nil: nothing is known to.
+	Effects func(tool string) bool
 
 	// Progress is called now and then from the goroutine of Mine; nil is none.
 	Progress func(Progress)
@@ -100,10 +105,14 @@ func (o Options) withDefaults() Options {
 	}
 	setShare(&o.MinExact, 0.95)
 	setShare(&o.MinSure, 0.97)
+	setShare(&o.MinElse, 0.95)
 	setShare(&o.MinKnowable, 0.8)
 	setShare(&o.ChanceLevel, 0.001)
 	setInt(&o.ConstSession, 3)
 	setInt(&o.MaxExamples, 30)
+	if o.Effects == nil {
+		o.Effects = func(string) bool { return false }
+	}
 	if o.Progress == nil {
 		o.Progress = func(Progress) {}
 	}

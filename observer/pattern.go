@@ -153,7 +153,8 @@ type ArgFlow struct {
 	// hands back before the step. It is the pointer to the list, in the same result.
 	Only     *string
 	Value    any    // SourceConst
-	Input    string // SourceInput: name of the flow input
+	Input    string // SourceInput, and where Given is set: name of the flow input
+	Given    bool   // callers give the value where they know it; the source is for those who do not
 	Derived  *Derived
 	Evidence Evidence
 }

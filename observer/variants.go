@@ -18,6 +18,7 @@ type option struct {
 	copy     candidate  // SourceOutput, SourceArg
 	only     bool       // SourceOutput: only where the list has this one element
 	constant any        // SourceConst
+	given    bool       // callers give the value where they know it, and the source is for the others
 	held     bitset
 }
 
@@ -87,10 +88,11 @@ func (d *decision) others(x *explanation) []option {
 	}
 	known := d.holding(x.argument, func(r *argRecord) bool { return r.origin.known() })
 	if known.count() > 0 {
-		for i, w := range absent {
-			known[i] |= w
-		}
+		known.join(absent)
 		out = append(out, option{kind: SourceInput, held: known})
+	}
+	if x.step > 0 {
+		out = append(out, d.givenOptions(x, known)...)
 	}
 	return out
 }
@@ -215,6 +217,9 @@ func (d *decision) render(x *explanation, o option) ArgFlow {
 		d.setInput(&flow, x)
 	case SourceChoice:
 		d.setChoice(&flow, x)
+	}
+	if o.given {
+		d.setGiven(&flow, x, o)
 	}
 	return flow
 }
@@ -367,5 +372,5 @@ func sameFlow(a, b *DataFlow) bool {
 
 func sameSource(a, b ArgFlow) bool {
 	return cmp.Or(strings.Compare(a.Arg, b.Arg), strings.Compare(string(a.Kind), string(b.Kind)), cmp.Compare(a.Step, b.Step),
-		strings.Compare(a.Pointer, b.Pointer)) == 0 && value.Equal(a.Value, b.Value) && (a.Only == nil) == (b.Only == nil) && reflect.DeepEqual(a.Derived, b.Derived)
+		strings.Compare(a.Pointer, b.Pointer)) == 0 && value.Equal(a.Value, b.Value) && (a.Only == nil) == (b.Only == nil) && a.Given == b.Given && reflect.DeepEqual(a.Derived, b.Derived)
 }

@@ -45,33 +45,28 @@ func (w *walk) group(k int) int {
 	return n
 }
 
-// listInput handles a list that the caller gives: the recorded arguments that take the element are the list. A loop
-// that ends the flow takes the calls whose elements the caller could give; what comes after them is not its own.
+// listInput handles a list that the caller gives: the recorded arguments that take the element are the list, as far as
+// the caller could give them. What comes after them is not the loop's own. 0: there is none to give.
 func (w *walk) listInput(k, there int) int {
 	s := &w.flow.steps[k]
 	var list []any
-	known := 0
 	for i := range there {
-		var element any
+		given := false
 		for _, e := range s.mapping {
-			if v, ok := w.calls[w.pos+i].args[e.Target]; ok && e.Value.Kind == flows.MapKey && e.Value.Ref == s.element {
-				element = v
+			if v, ok := w.calls[w.pos+i].args[e.Target]; ok && e.Value.Kind == flows.MapKey && e.Value.Ref == s.element && w.givenAtStart(v) {
+				list, given = append(list, v), true
 			}
 		}
-		list = append(list, element)
-		if known == i && w.givenAtStart(element) {
-			known++
+		if !given {
+			break
 		}
 	}
-	if len(s.users) == 0 && known > 0 {
-		there = known
-	}
-	w.inputs[w.inputName(s.forEach)] = list[:there]
+	w.inputs[w.inputName(s.forEach)] = list
 	w.late[w.inputName(s.forEach)] = k // also in the first step: the caller gives all elements at once
-	for i := range there {
+	for i := range list {
 		w.compare(k, &w.calls[w.pos+i], list[i])
 	}
-	return there
+	return len(list)
 }
 
 // compare checks the arguments that step k passes against those recorded.
@@ -123,6 +118,9 @@ func (w *walk) compareAll(k int, c *call) {
 
 // compareOne checks one argument. last: no more inputs will be told.
 func (w *walk) compareOne(p pending, last bool) {
+	if w.given[Argument{p.step, p.entry.Target}] {
+		return
+	}
 	v, state := w.source(&p.entry.Value, p.element, w.flow.steps[p.step].element)
 	switch state {
 	case sourceInput:
@@ -174,6 +172,101 @@ func (w *walk) bind(k int, name string, v any, present bool) {
 	w.inputs[name] = v
 	if w.pos > 0 {
 		w.late[name] = k
+	}
+}
+
+// tell settles the inputs that callers may leave out and that step k is the first to take: where the next call has a
+// value that the caller could give, it is given, and is no prediction; where the flow finds the recorded value by
+// itself, or the caller could not know it, the input is left out.
+func (w *walk) tell(k int) {
+	s, c := &w.flow.steps[k], &w.calls[w.pos]
+	for i := range s.mapping {
+		e := &s.mapping[i]
+		recorded, present := c.args[e.Target]
+		if name := w.inputName(&e.Value); name != "" {
+			if w.open(name) {
+				w.leaveOut(name)
+				if present && w.givenAtStart(recorded) {
+					w.give(name, recorded, k, e.Target)
+				}
+			}
+			continue
+		}
+		if name := w.openIn(e); name != "" {
+			w.leaveOut(name)
+			w.find(name, pending{k, e, recorded, present, nil})
+		}
+	}
+}
+
+// open reports whether the caller may leave an input out and nothing has told it yet.
+func (w *walk) open(name string) bool {
+	_, told := w.inputs[name]
+	return w.flow.nullable[name] && !told
+}
+
+// openIn is the one open input that an expression reads, "" when there is none or are several.
+func (w *walk) openIn(e *flows.MappingEntry) string {
+	v := &e.Value
+	for v.Kind == flows.MapOptional {
+		v = v.Inner
+	}
+	if v.Kind != flows.MapExpr {
+		return ""
+	}
+	name := ""
+	for _, n := range w.flow.derived[v.Ref].names {
+		if !w.open(n) {
+			continue
+		}
+		if name != "" {
+			return ""
+		}
+		name = n
+	}
+	return name
+}
+
+func (w *walk) leaveOut(name string) { w.inputs[name] = nil }
+
+func (w *walk) give(name string, v any, k int, arg string) {
+	w.inputs[name], w.late[name], w.given[Argument{k, arg}] = v, k, true
+}
+
+// find looks for a value of an input that makes an expression give the recorded argument, unless it does without:
+// the argument itself, or a value in the results so far, which the caller could know from elsewhere.
+func (w *walk) find(name string, p pending) {
+	makes := func(v any) bool {
+		w.inputs[name] = v
+		got, state := w.source(&p.entry.Value, nil, "")
+		return state == sourceFound && value.Equal(got, p.recorded)
+	}
+	if !p.present || makes(nil) {
+		w.leaveOut(name)
+		return
+	}
+	tried := maxGuesses
+	try := func(v any) bool {
+		if tried--; tried < 0 {
+			return false
+		}
+		if v != nil && makes(v) && w.givenAtStart(v) {
+			w.give(name, v, p.step, p.entry.Target)
+			return false
+		}
+		return true
+	}
+	w.leaveOut(name)
+	if !try(p.recorded) {
+		return
+	}
+	for _, key := range slices.Sorted(maps.Keys(w.context)) {
+		if !eachScalar(w.context[key], try) {
+			break
+		}
+	}
+	if !w.given[Argument{p.step, p.entry.Target}] {
+		w.leaveOut(name)
 	}
 }
 

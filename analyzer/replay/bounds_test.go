@@ -121,23 +121,27 @@ steps:
 func TestFloorAsksFlowsWithSideEffectsForClean(t *testing.T) {
 	bare := func(mapping string) (*flows.Flow, *Flow) {
 		parsed, _, err := flows.ParseFlow([]byte("{\"format_version\": \"1.1\", \"type\": \"Flow\", \"name\": \"n\", \"version\": \"1.0.0\", \"description\": \"d\"," +
+			"\"input_schema\": {\"type\": \"object\", \"properties\": {\"id\": {}}}," +
 			"\"steps\": [{\"tool_name\": \"list_items\", \"output_as\": \"a\"}, {\"tool_name\": \"reboot\", \"output_as\": \"b\"" + mapping + "}]}"))
 		require.NoError(t, err)
 		f, err := Compile(parsed)
 		require.NoError(t, err)
 		return parsed, f
 	}
-	taken := func(mapping string, windows, exact int) bool {
+	taken := func(mapping string, exact, harm int) bool {
 		parsed, f := bare(mapping)
-		return len(Floor{MinClean: Clean{Derived: 10, Inputs: 20}}.Choose([]*flows.Flow{parsed}, []*Flow{f}, []FlowOutcome{{Windows: windows, Exact: exact}})) == 1
+		o := FlowOutcome{Windows: exact + harm, Exact: exact, DestructiveInexact: harm}
+		return len(Floor{MinClean: Clean{Derived: 10, Inputs: 20}}.Choose([]*flows.Flow{parsed}, []*Flow{f}, []FlowOutcome{o})) == 1
 	}
-	assert.True(t, taken("", 3, 3), "nothing to get wrong")
-	assert.False(t, taken("", 2, 2))
-	assert.False(t, taken("", 30, 29))
+	assert.True(t, taken("", 3, 0), "nothing to get wrong")
+	assert.False(t, taken("", 2, 0))
+	assert.False(t, taken("", 29, 1))
 	withArgument := `, "input_mapping": {"id": "/a/items/0"}`
-	assert.False(t, taken(withArgument, 9, 9))
-	assert.True(t, taken(withArgument, 10, 10))
+	assert.False(t, taken(withArgument, 9, 0))
+	assert.True(t, taken(withArgument, 10, 0))
 	withInput := `, "input_mapping": {"id": "id"}`
-	assert.False(t, taken(withInput, 19, 19))
-	assert.True(t, taken(withInput, 20, 20))
+	assert.True(t, taken(withInput, 3, 0), "a run without it is refused")
+	withOption := `, "input_mapping": {"id": {"$optional": "id"}}`
+	assert.False(t, taken(withOption, 19, 0))
+	assert.True(t, taken(withOption, 20, 0))
 }

@@ -51,42 +51,53 @@ func (fl Floor) takes(f *Flow, o *FlowOutcome) bool {
 	if fl.MinClean == (Clean{}) || !slices.ContainsFunc(f.steps, func(s step) bool { return s.effect }) {
 		return true
 	}
-	enough := fl.MinClean.Derived
-	switch {
-	case f.lateInputs():
-		enough = fl.MinClean.Inputs
-	case !slices.ContainsFunc(f.steps[1:], func(s step) bool { return len(s.mapping) > 0 }):
-		enough = min(enough, minSessions)
+	enough := minSessions
+	if f.derives() {
+		enough = max(enough, fl.MinClean.Derived)
 	}
-	return o.Windows >= enough && o.Exact == o.Windows
+	if f.lateOptions() {
+		enough = max(enough, fl.MinClean.Inputs)
+	}
+	return o.Exact >= enough && o.DestructiveInexact == 0
 }
 
-// lateInputs reports whether a step after the first is the first to take an input.
-func (f *Flow) lateInputs() bool {
-	known := map[string]bool{}
+// derives reports whether a step after the first takes anything but inputs.
+func (f *Flow) derives() bool {
 	for k := range f.steps {
 		s := &f.steps[k]
-		late := false
-		use := func(name string) {
-			late = late || k > 0 && !known[name]
-			known[name] = true
-		}
-		for i := range s.mapping {
-			for _, name := range f.reads(&s.mapping[i].Value) {
-				if name != s.element {
-					use(name)
-				}
-			}
-		}
-		if s.forEach != nil {
-			for _, name := range f.reads(s.forEach) {
-				use(name)
-			}
-		}
-		if late {
+		if s.forEach != nil && !f.isInput(s.forEach) {
 			return true
 		}
-		known[s.as] = true
+		if k > 0 && slices.ContainsFunc(s.mapping, func(e flows.MappingEntry) bool {
+			return !f.isInput(&e.Value) && !(e.Value.Kind == flows.MapKey && e.Value.Ref == s.element)
+		}) {
+			return true
+		}
+	}
+	return false
+}
+
+// isInput reports whether a mapping value is an input as it is.
+func (f *Flow) isInput(v *flows.MappingValue) bool {
+	for v.Kind == flows.MapOptional {
+		v = v.Inner
+	}
+	return v.Kind == flows.MapKey && f.declared[v.Ref]
+}
+
+// lateOptions reports whether a step after the first takes an input that may be left out without ending the run.
+func (f *Flow) lateOptions() bool {
+	known := map[string]bool{}
+	for k := range f.steps {
+		for i := range f.steps[k].mapping {
+			v := &f.steps[k].mapping[i].Value
+			if v.Kind == flows.MapOptional && f.isInput(v) && k > 0 && !known[v.Inner.Ref] {
+				return true
+			}
+			for _, name := range f.reads(v) {
+				known[name] = true
+			}
+		}
 	}
 	return false
 }

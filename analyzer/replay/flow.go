@@ -20,6 +20,8 @@ type Flow struct {
 	steps    []step
 	order    []int           // position of each step in the flow file
 	declared map[string]bool // inputs; nil when the flow does not list them
+	nullable map[string]bool // inputs that are null when the caller leaves them out
+	required map[string]bool // inputs without which a run is refused
 	// tools is the same for flows over the same sequence of tools.
 	tools     string
 	branching bool
@@ -64,7 +66,8 @@ func Compile(f *flows.Flow) (*Flow, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &Flow{Name: f.Name, declared: inputs(f.InputSchema), derived: map[string]derived{}}
+	out := &Flow{Name: f.Name, derived: map[string]derived{}}
+	out.readInputs(f.InputSchema)
 	out.Inputs = len(out.declared)
 	at := map[string]int{} // step id -> position in execution order
 	for n, level := range levels {
@@ -104,7 +107,7 @@ func compileStep(s *flows.Step) (step, error) {
 		return step{}, errors.New("only steps that call a tool can be compared with recorded calls")
 	}
 	out := step{tool: s.ToolName, mapping: s.InputMapping, outputs: s.OutputMapping, as: s.OutputAs, next: -1,
-		flat: s.OutputAs == "" && s.OutputMapping == nil, forEach: s.ForEach, element: s.As, effect: !readOnly(s.ToolName)}
+		flat: s.OutputAs == "" && s.OutputMapping == nil, forEach: s.ForEach, element: s.As, effect: !ReadOnly(s.ToolName)}
 	if s.Guard != "" {
 		var err error
 		if out.guard, err = predicate.Parse(s.Guard); err != nil {
@@ -186,27 +189,34 @@ func (f *Flow) starts() []string {
 	return out
 }
 
-// inputs are the names that an input schema declares.
-func inputs(raw flows.RawSchema) map[string]bool {
+// readInputs reads the names that an input schema declares. A schema that declares nothing leaves all names open.
+func (f *Flow) readInputs(raw flows.RawSchema) {
 	var schema struct {
 		Properties map[string]json.RawMessage `json:"properties"`
+		Required   []string                   `json:"required"`
 	}
 	if len(raw) == 0 || json.Unmarshal(raw, &schema) != nil {
-		return nil
+		return
 	}
-	names := make(map[string]bool, len(schema.Properties))
-	for name := range schema.Properties {
-		names[name] = true
+	f.declared, f.nullable, f.required = make(map[string]bool, len(schema.Properties)), map[string]bool{}, map[string]bool{}
+	for name, text := range schema.Properties {
+		var property map[string]json.RawMessage
+		f.declared[name] = true
+		if json.Unmarshal(text, &property) == nil && string(property["default"]) == "null" {
+			f.nullable[name] = true
+		}
 	}
-	return names
+	for _, name := range schema.Required {
+		f.required[name] = true
+	}
 }
 
 // readVerbs are the verbs that mark a tool as read-only where nothing else is known of it.
 var readVerbs = []string{"search", "read", "get", "list", "inspect", "fetch", "show", "find", "summarize", "diff"}
 
-// readOnly is the verb rule for recorded calls, which carry no safety: the first word of the last dotted part of the
+// ReadOnly is the verb rule for recorded calls, which carry no safety: the first word of the last dotted part of the
 // name. Every other tool counts as having side effects.
-func readOnly(tool string) bool {
+func ReadOnly(tool string) bool {
 	last := tool[strings.LastIndexByte(tool, '.')+1:]
 	verb, _, _ := strings.Cut(strings.ReplaceAll(last, "-", "_"), "_")
 	return slices.Contains(readVerbs, verb)

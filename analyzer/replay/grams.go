@@ -30,7 +30,7 @@ func (t *Training) flows(unchecked bool) []*Flow {
 	for i, key := range keys {
 		f := &Flow{Name: strings.Join(t.sequences[key], ">"), tools: "gram/" + key, straight: true, unchecked: unchecked}
 		for k, tool := range t.sequences[key] {
-			s := step{tool: tool, free: true, next: -1, effect: !readOnly(tool)}
+			s := step{tool: tool, free: true, next: -1, effect: !ReadOnly(tool)}
 			if k > 0 {
 				s.deps = []int{k - 1}
 				f.steps[k-1].users = []int{k}

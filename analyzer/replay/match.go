@@ -60,8 +60,11 @@ type verdict struct {
 	right bool
 }
 
-// Fits reports whether the match is an application.
-func (m *Match) Fits() bool { return m.Exact && m.Known }
+// Fits reports whether the match is an application. A run that a guard ends before it saved anything is none.
+func (m *Match) Fits() bool { return m.Exact && m.Known && !m.idle() }
+
+// idle reports whether a guard ends the run before it saved anything.
+func (m *Match) idle() bool { return m.HandedBack && m.Saved == 0 }
 
 // walk is one way of laying a flow over the calls of a stretch from a position.
 type walk struct {
@@ -74,8 +77,9 @@ type walk struct {
 	skipped []bool
 	context map[string]any // outputs so far
 	inputs  map[string]any
-	absent  map[string]bool // optional inputs that the caller leaves out
-	late    map[string]int  // inputs that an argument of a step after the first told, and that step
+	absent  map[string]bool   // optional inputs that the caller leaves out
+	late    map[string]int    // inputs that an argument of a step after the first told, and that step
+	given   map[Argument]bool // arguments that told an input which the caller might have left out
 	waiting []pending
 	m       Match
 }
@@ -96,7 +100,7 @@ func (f *Flow) at(s *Session, stretch []call, from int) *Match {
 		return nil
 	}
 	w := &walk{flow: f, known: s.known, calls: stretch[from:], done: make([]bool, len(f.steps)), skipped: make([]bool, len(f.steps)),
-		context: map[string]any{}, inputs: map[string]any{}, absent: map[string]bool{}, late: map[string]int{}, m: Match{Exact: true}}
+		context: map[string]any{}, inputs: map[string]any{}, absent: map[string]bool{}, late: map[string]int{}, given: map[Argument]bool{}, m: Match{Exact: true}}
 	return w.run()
 }
 
@@ -167,7 +171,7 @@ func (w *walk) clone() *walk {
 	c := *w
 	c.done, c.skipped = slices.Clone(w.done), slices.Clone(w.skipped)
 	c.context, c.inputs = maps.Clone(w.context), maps.Clone(w.inputs)
-	c.absent, c.late = maps.Clone(w.absent), maps.Clone(w.late)
+	c.absent, c.late, c.given = maps.Clone(w.absent), maps.Clone(w.late), maps.Clone(w.given)
 	c.waiting = slices.Clone(w.waiting)
 	c.m.arguments, c.m.faults = slices.Clone(w.m.arguments), slices.Clone(w.m.faults)
 	return &c
@@ -205,6 +209,9 @@ func (w *walk) ready() []int {
 func (w *walk) guarded(ready []int) (back, ok bool) {
 	for _, k := range ready {
 		s := &w.flow.steps[k]
+		if w.pos > 0 && w.pos < len(w.calls) && s.tool == w.calls[w.pos].tool && s.forEach == nil {
+			w.tell(k)
+		}
 		if s.guard == nil {
 			continue
 		}
@@ -240,7 +247,9 @@ func (w *walk) take(k int) bool {
 	s := &w.flow.steps[k]
 	n := 1
 	if s.forEach != nil {
-		n = w.group(k)
+		if n = w.group(k); n == 0 {
+			return false
+		}
 	} else {
 		w.compare(k, &w.calls[w.pos], nil)
 	}
@@ -328,6 +337,11 @@ func (w *walk) finish() *Match {
 	}
 	w.settle()
 	m := &w.m
+	for name := range w.absent {
+		if _, told := w.inputs[name]; w.flow.required[name] && !told {
+			m.Effects = 0 // a run without a required input is refused before its first call
+		}
+	}
 	m.Calls, m.Saved, m.Inputs = w.pos, turns(w.calls[:w.pos])-1, w.inputs
 	m.Known, m.KnownFree = true, true
 	if w.flow.unchecked {

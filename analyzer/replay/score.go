@@ -5,7 +5,14 @@
 // neighbouring turns lies between them, (c) none failed, (d) every recorded argument after the first call is what the
 // flow would have passed, computed from the recorded results, and nothing else would have been passed, and (e) every
 // input of the flow was knowable: the user had written it, an earlier argument or result holds it, or it is an argument
-// of the first call. Of the first call (d) asks that constants are as recorded. Calls covered by disjoint applications
+// of the first call. Of the first call (d) asks that constants are as recorded.
+//
+// An input whose default is null may be left out. The caller gives it where it knows a value that makes the flow pass
+// what was recorded, and leaves it out where the flow does so without it, or where it knows none. A guard may then hand
+// back before the step; a run that hands back before it saved a model call is no window. A run that lacks a required
+// input is refused before its first call, so it has no effects. What the caller gives is no prediction.
+//
+// Calls covered by disjoint applications
 // save their distinct turns less one; where applications overlap, the choice that saves most counts.
 package replay
 
@@ -148,8 +155,8 @@ func (sc *Scorer) stretch(s *Session, stretch []call, out *Outcome) (strict, fre
 		for _, i := range candidates {
 			f := sc.flows[i]
 			m := f.at(s, stretch, from)
-			if m == nil {
-				continue
+			if m == nil || m.Exact && m.Known && m.idle() {
+				continue // no window, or nobody would call it: it would hand back at once
 			}
 			sc.count(i, m, out, counted)
 			switch {

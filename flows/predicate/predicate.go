@@ -97,6 +97,23 @@ func (p *Predicate) Names() []string {
 	return names
 }
 
+// NotNone lists the context keys that are not null wherever the predicate is true, as far as it says so by a comparison
+// of its own with None: NAME != None, joined to the rest by "and".
+func (p *Predicate) NotNone() []string { return p.root.notNone(nil) }
+
+func (n *node) notNone(names []string) []string {
+	switch {
+	case n.kind == nodeAnd:
+		for _, k := range n.kids {
+			names = k.notNone(names)
+		}
+	case n.kind == nodeCompare && len(n.kids) == 2 && n.ops[0] == "!=" && n.kids[0].kind == nodeName &&
+		n.kids[1].kind == nodeConst && n.kids[1].val == nil:
+		names = append(names, n.kids[0].text)
+	}
+	return names
+}
+
 // Eval returns the truth of the predicate over context, whose values are JSON values (package value) and are
 // not changed. Errors are *Error.
 func (p *Predicate) Eval(context map[string]any) (bool, error) {

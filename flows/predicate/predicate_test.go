@@ -189,3 +189,19 @@ func FuzzPredicate(f *testing.F) {
 		}
 	})
 }
+
+func TestNotNone(t *testing.T) {
+	for source, want := range map[string][]string{
+		"a != None":                            {"a"},
+		"a != None and (b == 1 and c != None)": {"a", "c"},
+		"a != None or b != None":               nil,
+		"not a != None":                        nil,
+		"a != 1 and None != b":                 nil,
+		"a[0] != None":                         nil,
+		"a != None != b":                       nil,
+	} {
+		p, err := Parse(source)
+		require.NoError(t, err)
+		assert.Equal(t, want, p.NotNone(), source)
+	}
+}

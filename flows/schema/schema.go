@@ -17,6 +17,7 @@ package schema
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"pave/flows/value"
@@ -54,6 +55,34 @@ type Field struct {
 	Type        string
 	Description string
 	Schema      *Schema
+}
+
+// NotNull is the schema without null: of the values that it takes, all but null.
+func (s *Schema) NotNull() *Schema {
+	n := s.root.deref()
+	if !n.nullable() || n.hasEnum {
+		return s
+	}
+	narrowed := *n
+	narrowed.types = without(n.types, kindNull)
+	narrowed.union = nil
+	for _, member := range n.union {
+		if m := member.deref(); len(m.types) != 1 || m.types[0] != kindNull {
+			narrowed.union = append(narrowed.union, member)
+		}
+	}
+	switch {
+	case len(narrowed.types) > 0:
+	case len(narrowed.union) == 0:
+		narrowed.never = true
+	case len(narrowed.union) == 1:
+		narrowed = *narrowed.union[0].deref()
+	}
+	return &Schema{root: &narrowed, omitAbsent: s.omitAbsent, full: s.full}
+}
+
+func without(types []kind, one kind) []kind {
+	return slices.DeleteFunc(slices.Clone(types), func(k kind) bool { return k == one })
 }
 
 // Compile reads a schema. An empty document stands for the schema that takes everything. Errors say which

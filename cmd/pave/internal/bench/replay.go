@@ -173,11 +173,13 @@ func propose(ctx context.Context, from, other []recordedSession, options observe
 		p.other = append(p.other, replay.NewSession(s.Session))
 	}
 	src := observer.NewMemory(sessions)
+	options.MinElse = 0.85                                                     // the floors choose by what they find
+	options.Effects = func(tool string) bool { return !replay.ReadOnly(tool) } // recorded calls carry no safety
 	mined, err := observer.Mine(ctx, src, options)
 	if err != nil {
 		return p, err
 	}
-	candidates, err := analyzer.Propose(ctx, mined, analyzer.NewCatalogue(nil, tools.Tools()), src, analyzer.Options{MaxChains: -1, Values: tools, Secondary: true})
+	candidates, err := analyzer.Propose(ctx, mined, analyzer.NewCatalogue(nil, withSafety(tools.Tools())), src, analyzer.Options{MaxChains: -1, Values: tools, Secondary: true, AllArguments: true})
 	if err != nil {
 		return p, err
 	}
@@ -193,6 +195,16 @@ func propose(ctx context.Context, from, other []recordedSession, options observe
 	}
 	p.outcomes = sc.ByFlow
 	return p, nil
+}
+
+// withSafety marks the tools that only read, by the verb rule.
+func withSafety(tools []*flows.Tool) []*flows.Tool {
+	for _, t := range tools {
+		if replay.ReadOnly(t.Name) {
+			t.Safety = &flows.SafetyContract{SideEffects: flows.EffectRead}
+		}
+	}
+	return tools
 }
 
 func compileAll(all []*flows.Flow) ([]*replay.Flow, error) {
