@@ -78,7 +78,7 @@ func (s *Schema) NotNull() *Schema {
 	case len(narrowed.union) == 1:
 		narrowed = *narrowed.union[0].deref()
 	}
-	return &Schema{root: &narrowed, omitAbsent: s.omitAbsent, full: s.full}
+	return &Schema{root: &narrowed, absent: s.absent, full: s.full}
 }
 
 func without(types []kind, one kind) []kind {
