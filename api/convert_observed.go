@@ -126,8 +126,23 @@ func Pattern(p observer.Pattern) gen.Pattern {
 		Tools: present(p.Tools), Occurrences: p.Occurrences, Sessions: p.Sessions, Agents: p.Agents,
 		StepConfidence: p.StepConfidence, Expected: p.Expected, Excess: p.Excess, Z: finite(p.Z), Score: finite(p.Score),
 		Success: p.Success, SuccessLower: p.SuccessLower, TurnsSaved: p.TurnsSaved, CutFrom: p.CutFrom,
+		Partial: p.Partial, Secondary: p.Secondary, Stability: stability(p.Stability),
 		DataFlow: dataFlow(p.DataFlow), Examples: list(p.Examples, occurrence),
 	}
+}
+
+func stability(s *observer.Stability) *gen.Stability {
+	if s == nil {
+		return nil
+	}
+	out := &gen.Stability{Present: s.Present, Rising: s.Rising, Steady: s.Steady(), Variation: s.Variation, Drift: s.Drift, Drifts: s.Drifts()}
+	for _, w := range s.Weeks {
+		out.Weeks = append(out.Weeks, struct {
+			Occurrences int       `json:"occurrences"`
+			Start       time.Time `json:"start"`
+		}{Occurrences: w.Occurrences, Start: utc(w.Start)})
+	}
+	return out
 }
 
 func occurrence(o observer.Occurrence) gen.Occurrence {
@@ -181,7 +196,7 @@ func argFlow(a observer.ArgFlow) gen.ArgFlow {
 // Blocked is the wire form of a blocked path.
 func Blocked(b observer.Blocked) gen.Blocked {
 	return gen.Blocked{Tools: present(b.Tools), Occurrences: b.Occurrences, Sessions: b.Sessions, Reason: b.Reason,
-		Step: b.Step, Arg: b.Arg, Detail: b.Detail}
+		Step: b.Step, Arg: b.Arg, Detail: b.Detail, Unblock: b.Unblock}
 }
 
 func interval(i analyzer.Interval) gen.Interval {

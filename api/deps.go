@@ -12,6 +12,7 @@ import (
 	"pave/flows/diff"
 	"pave/flows/export"
 	"pave/governance"
+	"pave/governance/loop"
 	"pave/governance/runs"
 	statestore "pave/governance/store"
 	"pave/ingest"
@@ -132,6 +133,10 @@ type Mining interface {
 	MineOnce(ctx context.Context, actor governance.Actor, req governance.MiningRequest) (*governance.MiningRun, error)
 	// Begin starts a pass that goes on after the request and returns its first state.
 	Begin(ctx context.Context, actor governance.Actor, req governance.MiningRequest) (*governance.MiningRun, error)
+	// Status tells how the loop stands.
+	Status() loop.Status
+	// Explain says why a path is or is not proposed.
+	Explain(ctx context.Context, actor governance.Actor, tools []string) (*loop.Explanation, error)
 }
 
 // Passes reads mining passes.

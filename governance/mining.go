@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"pave/governance/store"
@@ -29,16 +30,41 @@ type MiningRequest struct {
 	From, To    time.Time
 	MinSessions int
 	MaxLength   int
+	// Incremental asks for a pass that counts the days that changed only, where that is enough; it cannot have a window or
+	// thresholds of its own.
+	Incremental bool `json:",omitempty"`
 }
+
+// MiningTrigger says why a pass began.
+type MiningTrigger string
+
+const (
+	TriggerRequest  MiningTrigger = "request"  // somebody asked for it
+	TriggerSessions MiningTrigger = "sessions" // enough new sessions
+	TriggerTools    MiningTrigger = "tools"    // a declared tool changed
+	TriggerInterval MiningTrigger = "interval" // long enough since the last, and something new
+)
+
+// MiningMode says what a pass did.
+type MiningMode string
+
+const (
+	ModeFull        MiningMode = "full"        // read, counted and examined everything
+	ModeIncremental MiningMode = "incremental" // counted the days that changed; patterns and mappings stayed
+)
 
 // MiningRun is one pass of observe, analyse and propose.
 type MiningRun struct {
 	ID      string
 	State   MiningState
 	Request MiningRequest
-	By      string // principal
-	Started time.Time
-	Ended   time.Time // zero while it runs
+	By      string        // principal
+	Trigger MiningTrigger `json:",omitempty"`
+	Mode    MiningMode    `json:",omitempty"`
+	// Increment is what an incremental count found, also where a full pass followed because of it.
+	Increment *observer.Increment `json:",omitempty"`
+	Started   time.Time
+	Ended     time.Time // zero while it runs
 	// Phase says what a running pass does: assemble, observe, infer, analyse, propose.
 	Phase string
 	// Result holds the patterns and the blocked paths once they are found.
@@ -54,6 +80,29 @@ type MiningRun struct {
 type DroppedPattern struct {
 	Tools  []string
 	Reason string
+}
+
+// NotPaved is the list "why not paved": the blocked paths of the pass, then the patterns that made no candidate.
+func (r *MiningRun) NotPaved() []observer.Blocked {
+	if r.Result == nil {
+		return nil
+	}
+	out := slices.Clone(r.Result.Blocked)
+	for _, d := range r.Dropped {
+		if slices.ContainsFunc(out, func(b observer.Blocked) bool { return slices.Equal(b.Tools, d.Tools) }) {
+			continue
+		}
+		b := observer.Blocked{Tools: d.Tools, Reason: "no_flow", Step: -1, Detail: "No flow is made of it: " + d.Reason + "."}
+		if i := slices.IndexFunc(r.Result.Patterns, func(p observer.Pattern) bool { return slices.Equal(p.Tools, d.Tools) }); i >= 0 {
+			p := &r.Result.Patterns[i]
+			b.Occurrences, b.Sessions = p.Occurrences, p.Sessions
+			if p.Secondary {
+				b.Reason = "secondary"
+			}
+		}
+		out = append(out, b)
+	}
+	return out
 }
 
 func miningRun(row store.MiningRow) (*MiningRun, error) {

@@ -393,7 +393,7 @@ func (m *miner) block(from piece, reason string, step int, detail string) *Block
 func (m *miner) blockChoice(from piece, tools []string, e evidence) {
 	p := &m.all[from.path]
 	b := m.block(from, "choice", e.cut, fmt.Sprintf(
-		"%s of step %d (%s): %s. A rule for this choice, or a value that is known before the first step, would unblock it.",
+		"%s of step %d (%s): %s.",
 		e.blocker.Arg, e.cut+1, tools[e.cut], e.blocker.Evidence.Note))
 	b.Arg = e.blocker.Arg
 	if from.rest {

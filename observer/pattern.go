@@ -223,5 +223,6 @@ type Blocked struct {
 	Reason      string // choice, branch, support, not_significant, not_steady, errors, redundant, no_values, no_saving
 	Step        int    // the step whose argument or continuation blocks; -1 when none
 	Arg         string // for choice: the argument
-	Detail      string // one sentence: what blocks and what would unblock
+	Detail      string // one sentence: what blocks
+	Unblock     string // what would unblock it; "" where nothing needs to
 }

@@ -25,8 +25,8 @@ func (m *miner) result() *Result {
 		if !steady.Steady() && !p.Secondary {
 			p.Secondary = true
 			m.blocked = append(m.blocked, Blocked{Tools: p.Tools, Occurrences: p.Occurrences, Sessions: p.Sessions, Reason: "not_steady", Step: -1,
-				Detail: fmt.Sprintf("It occurs in %d of the last %d weeks and is not on the rise: a habit of the past. Occurrences in %d of them would unblock it.",
-					steady.Present, recentWeeks, steadyWeeks)})
+				Detail: fmt.Sprintf("It occurs in %d of the last %d weeks and is not on the rise: a habit of the past.",
+					steady.Present, recentWeeks)})
 		}
 		r.Patterns = append(r.Patterns, p)
 	}
@@ -235,7 +235,32 @@ func (m *miner) blockedPaths(chosen []proof) []Blocked {
 		return cmp.Or(cmp.Compare(minor(a), minor(b)),
 			cmp.Compare(b.Occurrences*(len(b.Tools)-1), a.Occurrences*(len(a.Tools)-1)), slices.Compare(a.Tools, b.Tools))
 	})
-	return out[:min(len(out), m.options.MaxBlocked)]
+	out = out[:min(len(out), m.options.MaxBlocked)]
+	for i := range out {
+		out[i].Unblock = out[i].remedy()
+	}
+	return out
+}
+
+// remedy is what would unblock the path.
+func (b *Blocked) remedy() string {
+	switch b.Reason {
+	case "choice":
+		return "A rule for this choice, or a value that is known before the first step."
+	case "branch":
+		return "A rule that tells when agents go on so; until then each way on is a path of its own."
+	case "errors":
+		return fmt.Sprintf("A %s that fails in less than half of its calls there.", b.Tools[len(b.Tools)-1])
+	case "no_values":
+		return "Recorded arguments and results of these tools."
+	case "not_significant":
+		return "More sessions, if it is a routine; or values that one step takes from another."
+	case "not_steady":
+		return fmt.Sprintf("Occurrences in %d of the last %d weeks.", steadyWeeks, recentWeeks)
+	case "support":
+		return "A higher mining.max_evaluated."
+	}
+	return ""
 }
 
 // explainedByStop reports whether a shorter path that is listed blocks this one at its start.

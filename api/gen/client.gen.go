@@ -286,10 +286,22 @@ type ClientInterface interface {
 	// Corresponds with GET /api/v1/mining-runs/{id} (the `GetMiningRun` operationId).
 	GetMiningRun(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// GetMiningStatus How the mining loop stands.
+	//
+	// Corresponds with GET /api/v1/mining-status (the `GetMiningStatus` operationId).
+	GetMiningStatus(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ListPatterns Patterns of the last pass in rank order, and the frequent paths that are blocked.
 	//
 	// Corresponds with GET /api/v1/patterns (the `ListPatterns` operationId).
 	ListPatterns(ctx context.Context, params *ListPatternsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ExplainPattern Why a path is or is not proposed, and what would change that.
+	//
+	// Counts the path in the recorded sequences as they are now, and looks it up in what the last pass found.
+	//
+	// Corresponds with GET /api/v1/patterns/explanation (the `ExplainPattern` operationId).
+	ExplainPattern(ctx context.Context, params *ExplainPatternParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetPolicy Who and how many must approve.
 	//
@@ -1235,11 +1247,43 @@ func (c *Client) GetMiningRun(ctx context.Context, id ID, reqEditors ...RequestE
 	return c.Client.Do(req)
 }
 
+// GetMiningStatus How the mining loop stands.
+//
+// Corresponds with GET /api/v1/mining-status (the `GetMiningStatus` operationId).
+func (c *Client) GetMiningStatus(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetMiningStatusRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // ListPatterns Patterns of the last pass in rank order, and the frequent paths that are blocked.
 //
 // Corresponds with GET /api/v1/patterns (the `ListPatterns` operationId).
 func (c *Client) ListPatterns(ctx context.Context, params *ListPatternsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewListPatternsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ExplainPattern Why a path is or is not proposed, and what would change that.
+//
+// Counts the path in the recorded sequences as they are now, and looks it up in what the last pass found.
+//
+// Corresponds with GET /api/v1/patterns/explanation (the `ExplainPattern` operationId).
+func (c *Client) ExplainPattern(ctx context.Context, params *ExplainPatternParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewExplainPatternRequest(c.Server, params)
 	if err != nil {
 		return nil, err
 	}
@@ -3480,6 +3524,33 @@ func NewGetMiningRunRequest(server string, id ID) (*http.Request, error) {
 	return req, nil
 }
 
+// NewGetMiningStatusRequest constructs an http.Request for the GetMiningStatus method
+func NewGetMiningStatusRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/mining-status")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewListPatternsRequest constructs an http.Request for the ListPatterns method
 func NewListPatternsRequest(server string, params *ListPatternsParams) (*http.Request, error) {
 	var err error
@@ -3522,6 +3593,60 @@ func NewListPatternsRequest(server string, params *ListPatternsParams) (*http.Re
 			for _, qp := range strings.Split(queryFrag, "&") {
 				rawQueryFragments = append(rawQueryFragments, qp)
 			}
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewExplainPatternRequest constructs an http.Request for the ExplainPattern method
+func NewExplainPatternRequest(server string, params *ExplainPatternParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/patterns/explanation")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Tool != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "tool", params.Tool, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "array", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
 		}
 
 		if encoded := queryValues.Encode(); encoded != "" {
@@ -5934,12 +6059,28 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /api/v1/mining-runs/{id} (the `GetMiningRun` operationId).
 	GetMiningRunWithResponse(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*GetMiningRunResponse, error)
 
+	// GetMiningStatusWithResponse How the mining loop stands.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/mining-status (the `GetMiningStatus` operationId).
+	GetMiningStatusWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetMiningStatusResponse, error)
+
 	// ListPatternsWithResponse Patterns of the last pass in rank order, and the frequent paths that are blocked.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/patterns (the `ListPatterns` operationId).
 	ListPatternsWithResponse(ctx context.Context, params *ListPatternsParams, reqEditors ...RequestEditorFn) (*ListPatternsResponse, error)
+
+	// ExplainPatternWithResponse Why a path is or is not proposed, and what would change that.
+	//
+	// Counts the path in the recorded sequences as they are now, and looks it up in what the last pass found.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/patterns/explanation (the `ExplainPattern` operationId).
+	ExplainPatternWithResponse(ctx context.Context, params *ExplainPatternParams, reqEditors ...RequestEditorFn) (*ExplainPatternResponse, error)
 
 	// GetPolicyWithResponse Who and how many must approve.
 	//
@@ -7511,6 +7652,54 @@ func (r GetMiningRunResponse) ContentType() string {
 	return ""
 }
 
+type GetMiningStatusResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *MiningStatus
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *ProblemAnswer
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetMiningStatusResponse) GetJSON200() *MiningStatus {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r GetMiningStatusResponse) GetApplicationProblemJSONDefault() *ProblemAnswer {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r GetMiningStatusResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetMiningStatusResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetMiningStatusResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetMiningStatusResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type ListPatternsResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -7553,6 +7742,54 @@ func (r ListPatternsResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r ListPatternsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ExplainPatternResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *PatternExplanation
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *ProblemAnswer
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ExplainPatternResponse) GetJSON200() *PatternExplanation {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ExplainPatternResponse) GetApplicationProblemJSONDefault() *ProblemAnswer {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ExplainPatternResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ExplainPatternResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ExplainPatternResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ExplainPatternResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -10244,6 +10481,19 @@ func (c *ClientWithResponses) GetMiningRunWithResponse(ctx context.Context, id I
 	return ParseGetMiningRunResponse(rsp)
 }
 
+// GetMiningStatusWithResponse How the mining loop stands.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/mining-status (the `GetMiningStatus` operationId).
+func (c *ClientWithResponses) GetMiningStatusWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetMiningStatusResponse, error) {
+	rsp, err := c.GetMiningStatus(ctx, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetMiningStatusResponse(rsp)
+}
+
 // ListPatternsWithResponse Patterns of the last pass in rank order, and the frequent paths that are blocked.
 //
 // Returns a wrapper object for the known response body format(s).
@@ -10255,6 +10505,21 @@ func (c *ClientWithResponses) ListPatternsWithResponse(ctx context.Context, para
 		return nil, err
 	}
 	return ParseListPatternsResponse(rsp)
+}
+
+// ExplainPatternWithResponse Why a path is or is not proposed, and what would change that.
+//
+// Counts the path in the recorded sequences as they are now, and looks it up in what the last pass found.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/patterns/explanation (the `ExplainPattern` operationId).
+func (c *ClientWithResponses) ExplainPatternWithResponse(ctx context.Context, params *ExplainPatternParams, reqEditors ...RequestEditorFn) (*ExplainPatternResponse, error) {
+	rsp, err := c.ExplainPattern(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseExplainPatternResponse(rsp)
 }
 
 // GetPolicyWithResponse Who and how many must approve.
@@ -11949,6 +12214,39 @@ func ParseGetMiningRunResponse(rsp *http.Response) (*GetMiningRunResponse, error
 	return response, nil
 }
 
+// ParseGetMiningStatusResponse parses an HTTP response from a GetMiningStatusWithResponse call
+func ParseGetMiningStatusResponse(rsp *http.Response) (*GetMiningStatusResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetMiningStatusResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest MiningStatus
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest ProblemAnswer
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseListPatternsResponse parses an HTTP response from a ListPatternsWithResponse call
 func ParseListPatternsResponse(rsp *http.Response) (*ListPatternsResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -11965,6 +12263,39 @@ func ParseListPatternsResponse(rsp *http.Response) (*ListPatternsResponse, error
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
 		var dest PatternPage
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest ProblemAnswer
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseExplainPatternResponse parses an HTTP response from a ExplainPatternWithResponse call
+func ParseExplainPatternResponse(rsp *http.Response) (*ExplainPatternResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ExplainPatternResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest PatternExplanation
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}

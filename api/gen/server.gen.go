@@ -79,9 +79,15 @@ type ServerInterface interface {
 	// GetMiningRun One pass.
 	// (GET /api/v1/mining-runs/{id})
 	GetMiningRun(ctx echo.Context, id ID) error
+	// GetMiningStatus How the mining loop stands.
+	// (GET /api/v1/mining-status)
+	GetMiningStatus(ctx echo.Context) error
 	// ListPatterns Patterns of the last pass in rank order, and the frequent paths that are blocked.
 	// (GET /api/v1/patterns)
 	ListPatterns(ctx echo.Context, params ListPatternsParams) error
+	// ExplainPattern Why a path is or is not proposed, and what would change that.
+	// (GET /api/v1/patterns/explanation)
+	ExplainPattern(ctx echo.Context, params ExplainPatternParams) error
 	// GetPolicy Who and how many must approve.
 	// (GET /api/v1/policies)
 	GetPolicy(ctx echo.Context) error
@@ -709,6 +715,15 @@ func (w *ServerInterfaceWrapper) GetMiningRun(ctx echo.Context) error {
 	return err
 }
 
+// GetMiningStatus converts echo context to params.
+func (w *ServerInterfaceWrapper) GetMiningStatus(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetMiningStatus(ctx)
+	return err
+}
+
 // ListPatterns converts echo context to params.
 func (w *ServerInterfaceWrapper) ListPatterns(ctx echo.Context) error {
 	var err error
@@ -731,6 +746,24 @@ func (w *ServerInterfaceWrapper) ListPatterns(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.ListPatterns(ctx, params)
+	return err
+}
+
+// ExplainPattern converts echo context to params.
+func (w *ServerInterfaceWrapper) ExplainPattern(ctx echo.Context) error {
+	var err error
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ExplainPatternParams
+	// ------------- Required query parameter "tool" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, true, "tool", ctx.QueryParams(), &params.Tool, runtime.BindQueryParameterOptions{Type: "array", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter tool: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ExplainPattern(ctx, params)
 	return err
 }
 
@@ -1601,6 +1634,8 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.GET(options.BaseURL+"/api/v1/sessions/:id", wrapper.GetSession, options.OperationMiddlewares["getSession"]...)
 	router.POST(options.BaseURL+"/api/v1/mining-runs", wrapper.StartMiningRun, options.OperationMiddlewares["startMiningRun"]...)
 	router.GET(options.BaseURL+"/api/v1/mining-runs/:id", wrapper.GetMiningRun, options.OperationMiddlewares["getMiningRun"]...)
+	router.GET(options.BaseURL+"/api/v1/mining-status", wrapper.GetMiningStatus, options.OperationMiddlewares["getMiningStatus"]...)
+	router.GET(options.BaseURL+"/api/v1/patterns/explanation", wrapper.ExplainPattern, options.OperationMiddlewares["explainPattern"]...)
 	router.GET(options.BaseURL+"/api/v1/patterns", wrapper.ListPatterns, options.OperationMiddlewares["listPatterns"]...)
 	router.GET(options.BaseURL+"/api/v1/proposals", wrapper.ListProposals, options.OperationMiddlewares["listProposals"]...)
 	router.POST(options.BaseURL+"/api/v1/proposals", wrapper.SubmitProposal, options.OperationMiddlewares["submitProposal"]...)
@@ -2627,6 +2662,44 @@ func (response GetMiningRundefaultApplicationProblemPlusJSONResponse) VisitGetMi
 	return err
 }
 
+type GetMiningStatusRequestObject struct {
+}
+
+type GetMiningStatusResponseObject interface {
+	VisitGetMiningStatusResponse(w http.ResponseWriter) error
+}
+
+type GetMiningStatus200JSONResponse MiningStatus
+
+func (response GetMiningStatus200JSONResponse) VisitGetMiningStatusResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetMiningStatusdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetMiningStatusdefaultApplicationProblemPlusJSONResponse) VisitGetMiningStatusResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListPatternsRequestObject struct {
 	Params ListPatternsParams
 }
@@ -2655,6 +2728,45 @@ type ListPatternsdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response ListPatternsdefaultApplicationProblemPlusJSONResponse) VisitListPatternsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExplainPatternRequestObject struct {
+	Params ExplainPatternParams
+}
+
+type ExplainPatternResponseObject interface {
+	VisitExplainPatternResponse(w http.ResponseWriter) error
+}
+
+type ExplainPattern200JSONResponse PatternExplanation
+
+func (response ExplainPattern200JSONResponse) VisitExplainPatternResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExplainPatterndefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ExplainPatterndefaultApplicationProblemPlusJSONResponse) VisitExplainPatternResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -4314,9 +4426,15 @@ type StrictServerInterface interface {
 	// GetMiningRun One pass.
 	// (GET /api/v1/mining-runs/{id})
 	GetMiningRun(ctx context.Context, request GetMiningRunRequestObject) (GetMiningRunResponseObject, error)
+	// GetMiningStatus How the mining loop stands.
+	// (GET /api/v1/mining-status)
+	GetMiningStatus(ctx context.Context, request GetMiningStatusRequestObject) (GetMiningStatusResponseObject, error)
 	// ListPatterns Patterns of the last pass in rank order, and the frequent paths that are blocked.
 	// (GET /api/v1/patterns)
 	ListPatterns(ctx context.Context, request ListPatternsRequestObject) (ListPatternsResponseObject, error)
+	// ExplainPattern Why a path is or is not proposed, and what would change that.
+	// (GET /api/v1/patterns/explanation)
+	ExplainPattern(ctx context.Context, request ExplainPatternRequestObject) (ExplainPatternResponseObject, error)
 	// GetPolicy Who and how many must approve.
 	// (GET /api/v1/policies)
 	GetPolicy(ctx context.Context, request GetPolicyRequestObject) (GetPolicyResponseObject, error)
@@ -5101,6 +5219,29 @@ func (sh *strictHandler) GetMiningRun(ctx echo.Context, id ID) error {
 	return nil
 }
 
+// GetMiningStatus operation middleware
+func (sh *strictHandler) GetMiningStatus(ctx echo.Context) error {
+	var request GetMiningStatusRequestObject
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetMiningStatus(ctx.Request().Context(), request.(GetMiningStatusRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetMiningStatus")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetMiningStatusResponseObject); ok {
+		return validResponse.VisitGetMiningStatusResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
 // ListPatterns operation middleware
 func (sh *strictHandler) ListPatterns(ctx echo.Context, params ListPatternsParams) error {
 	var request ListPatternsRequestObject
@@ -5120,6 +5261,31 @@ func (sh *strictHandler) ListPatterns(ctx echo.Context, params ListPatternsParam
 		return err
 	} else if validResponse, ok := response.(ListPatternsResponseObject); ok {
 		return validResponse.VisitListPatternsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ExplainPattern operation middleware
+func (sh *strictHandler) ExplainPattern(ctx echo.Context, params ExplainPatternParams) error {
+	var request ExplainPatternRequestObject
+
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ExplainPattern(ctx.Request().Context(), request.(ExplainPatternRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ExplainPattern")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ExplainPatternResponseObject); ok {
+		return validResponse.VisitExplainPatternResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

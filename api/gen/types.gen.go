@@ -193,6 +193,42 @@ func (e MeAuth) Valid() bool {
 	}
 }
 
+// Defines values for MiningMode.
+const (
+	MiningModeFull        MiningMode = "full"
+	MiningModeIncremental MiningMode = "incremental"
+)
+
+// Valid indicates whether the value is a known member of the MiningMode enum.
+func (e MiningMode) Valid() bool {
+	switch e {
+	case MiningModeFull:
+		return true
+	case MiningModeIncremental:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for MiningPassStatus.
+const (
+	MiningPassStatusDone   MiningPassStatus = "done"
+	MiningPassStatusFailed MiningPassStatus = "failed"
+)
+
+// Valid indicates whether the value is a known member of the MiningPassStatus enum.
+func (e MiningPassStatus) Valid() bool {
+	switch e {
+	case MiningPassStatusDone:
+		return true
+	case MiningPassStatusFailed:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for MiningRunStatus.
 const (
 	MiningRunStatusDone        MiningRunStatus = "done"
@@ -211,6 +247,75 @@ func (e MiningRunStatus) Valid() bool {
 	case MiningRunStatusInterrupted:
 		return true
 	case MiningRunStatusRunning:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for MiningTrigger.
+const (
+	MiningTriggerInterval MiningTrigger = "interval"
+	MiningTriggerRequest  MiningTrigger = "request"
+	MiningTriggerSessions MiningTrigger = "sessions"
+	MiningTriggerTools    MiningTrigger = "tools"
+)
+
+// Valid indicates whether the value is a known member of the MiningTrigger enum.
+func (e MiningTrigger) Valid() bool {
+	switch e {
+	case MiningTriggerInterval:
+		return true
+	case MiningTriggerRequest:
+		return true
+	case MiningTriggerSessions:
+		return true
+	case MiningTriggerTools:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for PatternExplanationVerdict.
+const (
+	PatternExplanationVerdictAbsent      PatternExplanationVerdict = "absent"
+	PatternExplanationVerdictBlocked     PatternExplanationVerdict = "blocked"
+	PatternExplanationVerdictBranch      PatternExplanationVerdict = "branch"
+	PatternExplanationVerdictChance      PatternExplanationVerdict = "chance"
+	PatternExplanationVerdictGoesOn      PatternExplanationVerdict = "goes_on"
+	PatternExplanationVerdictInfrequent  PatternExplanationVerdict = "infrequent"
+	PatternExplanationVerdictNotExamined PatternExplanationVerdict = "not_examined"
+	PatternExplanationVerdictPattern     PatternExplanationVerdict = "pattern"
+	PatternExplanationVerdictSecondary   PatternExplanationVerdict = "secondary"
+	PatternExplanationVerdictServed      PatternExplanationVerdict = "served"
+	PatternExplanationVerdictUnknownTool PatternExplanationVerdict = "unknown_tool"
+)
+
+// Valid indicates whether the value is a known member of the PatternExplanationVerdict enum.
+func (e PatternExplanationVerdict) Valid() bool {
+	switch e {
+	case PatternExplanationVerdictAbsent:
+		return true
+	case PatternExplanationVerdictBlocked:
+		return true
+	case PatternExplanationVerdictBranch:
+		return true
+	case PatternExplanationVerdictChance:
+		return true
+	case PatternExplanationVerdictGoesOn:
+		return true
+	case PatternExplanationVerdictInfrequent:
+		return true
+	case PatternExplanationVerdictNotExamined:
+		return true
+	case PatternExplanationVerdictPattern:
+		return true
+	case PatternExplanationVerdictSecondary:
+		return true
+	case PatternExplanationVerdictServed:
+		return true
+	case PatternExplanationVerdictUnknownTool:
 		return true
 	default:
 		return false
@@ -1062,15 +1167,22 @@ type AuditPage struct {
 
 // Blocked defines model for Blocked.
 type Blocked struct {
-	Arg         string `json:"arg,omitempty,omitzero"`
+	Arg string `json:"arg,omitempty,omitzero"`
+
+	// Detail What blocks: one argument, branch or statistic.
 	Detail      string `json:"detail"`
 	Occurrences int    `json:"occurrences"`
-	Reason      string `json:"reason"`
-	Sessions    int    `json:"sessions"`
+
+	// Reason choice, branch, support, not_significant, not_steady, errors, redundant, no_values, no_saving, secondary, no_flow
+	Reason   string `json:"reason"`
+	Sessions int    `json:"sessions"`
 
 	// Step -1 when no step blocks
 	Step  int      `json:"step"`
 	Tools []string `json:"tools"`
+
+	// Unblock What would unblock it.
+	Unblock string `json:"unblock,omitempty,omitzero"`
 }
 
 // BulkItem defines model for BulkItem.
@@ -1557,9 +1669,55 @@ type MeasuredSavings struct {
 	Tokens Figure `json:"tokens"`
 }
 
+// MiningIncrement What an incremental count found, also where a full pass followed because of it.
+type MiningIncrement struct {
+	// Calls Calls read for that.
+	Calls int `json:"calls"`
+
+	// Days Days that had changed and were counted anew.
+	Days int `json:"days"`
+
+	// Growth Calls now, as a multiple of those of the last full pass.
+	Growth float64 `json:"growth"`
+
+	// NewPaths Paths that became frequent; a full pass takes them in.
+	NewPaths int `json:"new_paths"`
+}
+
+// MiningMode defines model for MiningMode.
+type MiningMode string
+
+// MiningPass defines model for MiningPass.
+type MiningPass struct {
+	Blocked    int       `json:"blocked"`
+	Calls      int       `json:"calls"`
+	Candidates int       `json:"candidates"`
+	DurationMs int64     `json:"duration_ms"`
+	EndedAt    time.Time `json:"ended_at"`
+	Error      string    `json:"error,omitempty,omitzero"`
+
+	// Increment What an incremental count found, also where a full pass followed because of it.
+	Increment   *MiningIncrement `json:"increment,omitempty"`
+	MiningRunID string           `json:"mining_run_id"`
+	Mode        MiningMode       `json:"mode,omitempty,omitzero"`
+	Patterns    int              `json:"patterns"`
+	Sessions    int              `json:"sessions"`
+	StartedAt   time.Time        `json:"started_at"`
+	Status      MiningPassStatus `json:"status"`
+
+	// Trigger Why a pass began.
+	Trigger MiningTrigger `json:"trigger,omitempty,omitzero"`
+}
+
+// MiningPassStatus defines model for MiningPass.Status.
+type MiningPassStatus string
+
 // MiningRequest defines model for MiningRequest.
 type MiningRequest struct {
-	From        time.Time `json:"from,omitempty,omitzero"`
+	From time.Time `json:"from,omitempty,omitzero"`
+
+	// Incremental Count the days that changed only, where that is enough; not with a window or thresholds. Otherwise the pass is a full one.
+	Incremental bool      `json:"incremental,omitempty,omitzero"`
 	MaxLength   int       `json:"max_length,omitempty,omitzero"`
 	MinSessions int       `json:"min_sessions,omitempty,omitzero"`
 	To          time.Time `json:"to,omitempty,omitzero"`
@@ -1572,23 +1730,100 @@ type MiningRun struct {
 	Candidates int       `json:"candidates,omitempty,omitzero"`
 	EndedAt    time.Time `json:"ended_at,omitempty,omitzero"`
 	Error      string    `json:"error,omitempty,omitzero"`
-	ID         string    `json:"id"`
-	LlmCalls   int       `json:"llm_calls,omitempty,omitzero"`
-	Patterns   int       `json:"patterns,omitempty,omitzero"`
+
+	// FlowCalls Calls of flows and of their steps; never mined.
+	FlowCalls int    `json:"flow_calls,omitempty,omitzero"`
+	ID        string `json:"id"`
+
+	// Increment What an incremental count found, also where a full pass followed because of it.
+	Increment *MiningIncrement `json:"increment,omitempty"`
+
+	// LeftOutCalls Calls beyond mining.max_calls; not read.
+	LeftOutCalls int         `json:"left_out_calls,omitempty,omitzero"`
+	LlmCalls     int         `json:"llm_calls,omitempty,omitzero"`
+	Mode         MiningMode  `json:"mode,omitempty,omitzero"`
+	Noise        []NoiseTool `json:"noise,omitempty,omitzero"`
+	Patterns     int         `json:"patterns,omitempty,omitzero"`
 
 	// Phase Of a running pass: assemble, observe, infer, analyse, propose.
-	Phase       string          `json:"phase,omitempty,omitzero"`
-	Proposals   ProposeReport   `json:"proposals,omitempty,omitzero"`
-	RepeatCalls int             `json:"repeat_calls,omitempty,omitzero"`
-	Sessions    int             `json:"sessions,omitempty,omitzero"`
-	StartedAt   time.Time       `json:"started_at"`
-	StartedBy   string          `json:"started_by,omitempty,omitzero"`
-	Status      MiningRunStatus `json:"status"`
-	Stretches   int             `json:"stretches,omitempty,omitzero"`
+	Phase       string        `json:"phase,omitempty,omitzero"`
+	Proposals   ProposeReport `json:"proposals,omitempty,omitzero"`
+	RepeatCalls int           `json:"repeat_calls,omitempty,omitzero"`
+
+	// RetryCalls Failed calls that a success of the same tool made good at once; folded like exact repeats.
+	RetryCalls int `json:"retry_calls,omitempty,omitzero"`
+	Sessions   int `json:"sessions,omitempty,omitzero"`
+
+	// SkippedCalls Calls of tools that were left out.
+	SkippedCalls int             `json:"skipped_calls,omitempty,omitzero"`
+	StartedAt    time.Time       `json:"started_at"`
+	StartedBy    string          `json:"started_by,omitempty,omitzero"`
+	Status       MiningRunStatus `json:"status"`
+	Stretches    int             `json:"stretches,omitempty,omitzero"`
+
+	// Trigger Why a pass began.
+	Trigger MiningTrigger `json:"trigger,omitempty,omitzero"`
 }
 
 // MiningRunStatus defines model for MiningRun.Status.
 type MiningRunStatus string
+
+// MiningStatus defines model for MiningStatus.
+type MiningStatus struct {
+	// Automatic Passes begin by themselves.
+	Automatic         bool        `json:"automatic"`
+	Failures          int         `json:"failures"`
+	IncrementalPasses int         `json:"incremental_passes"`
+	Last              *MiningPass `json:"last,omitempty"`
+	LastFullAt        time.Time   `json:"last_full_at,omitempty,omitzero"`
+
+	// MiningRunID Of the running pass.
+	MiningRunID string `json:"mining_run_id,omitempty,omitzero"`
+
+	// NextAt When a pass begins at the latest if anything waits for it.
+	NextAt time.Time `json:"next_at,omitempty,omitzero"`
+
+	// Passes Since the process began.
+	Passes int `json:"passes"`
+
+	// PendingSessions Assembled since the last pass began.
+	PendingSessions int `json:"pending_sessions"`
+
+	// Phase assemble, observe, infer, analyse, propose
+	Phase string `json:"phase,omitempty,omitzero"`
+
+	// Progress Within the phase observe.
+	Progress *struct {
+		Done  int    `json:"done"`
+		Stage string `json:"stage"`
+		Total int    `json:"total"`
+	} `json:"progress,omitempty"`
+	Running bool `json:"running"`
+
+	// ToolsChanged A declared tool changed since the last pass.
+	ToolsChanged bool `json:"tools_changed"`
+
+	// Trigger Why a pass began.
+	Trigger MiningTrigger `json:"trigger,omitempty,omitzero"`
+}
+
+// MiningTrigger Why a pass began.
+type MiningTrigger string
+
+// NoiseTool A tool that agents call anywhere, what is before and after it going together as without it.
+type NoiseTool struct {
+	Calls int `json:"calls"`
+
+	// Dependence Mutual information of the calls around it, in bits.
+	Dependence float64 `json:"dependence"`
+
+	// Skipped The pass left it out.
+	Skipped bool   `json:"skipped"`
+	Tool    string `json:"tool"`
+
+	// Without Mutual information of neighbouring calls, in bits.
+	Without float64 `json:"without"`
+}
 
 // Occurrence defines model for Occurrence.
 type Occurrence struct {
@@ -1606,16 +1841,70 @@ type Pattern struct {
 	Excess   float64      `json:"excess,omitempty,omitzero"`
 
 	// Expected Occurrences under the order-1 Markov null model.
-	Expected       float64   `json:"expected,omitempty,omitzero"`
-	Occurrences    int       `json:"occurrences"`
-	Score          float64   `json:"score"`
-	Sessions       int       `json:"sessions"`
-	StepConfidence []float64 `json:"step_confidence,omitempty,omitzero"`
-	Success        float64   `json:"success,omitempty,omitzero"`
-	SuccessLower   float64   `json:"success_lower,omitempty,omitzero"`
-	Tools          []string  `json:"tools"`
-	TurnsSaved     float64   `json:"turns_saved,omitempty,omitzero"`
-	Z              float64   `json:"z,omitempty,omitzero"`
+	Expected    float64 `json:"expected,omitempty,omitzero"`
+	Occurrences int     `json:"occurrences"`
+
+	// Partial The flow is for a part of the occurrences.
+	Partial bool    `json:"partial,omitempty,omitzero"`
+	Score   float64 `json:"score"`
+
+	// Secondary Better flows leave little for it; it is not proposed.
+	Secondary bool `json:"secondary,omitempty,omitzero"`
+	Sessions  int  `json:"sessions"`
+
+	// Stability How a path is spread over the weeks of the recorded sessions.
+	Stability      *Stability `json:"stability,omitempty"`
+	StepConfidence []float64  `json:"step_confidence,omitempty,omitzero"`
+	Success        float64    `json:"success,omitempty,omitzero"`
+	SuccessLower   float64    `json:"success_lower,omitempty,omitzero"`
+	Tools          []string   `json:"tools"`
+	TurnsSaved     float64    `json:"turns_saved,omitempty,omitzero"`
+	Z              float64    `json:"z,omitempty,omitzero"`
+}
+
+// PatternExplanation defines model for PatternExplanation.
+type PatternExplanation struct {
+	After   []PatternNeighbour `json:"after,omitempty,omitzero"`
+	Before  []PatternNeighbour `json:"before,omitempty,omitzero"`
+	Blocked *Blocked           `json:"blocked,omitempty"`
+
+	// Detail Why.
+	Detail string `json:"detail"`
+
+	// Dropped Why the analyzer made no flow of the pattern.
+	Dropped string `json:"dropped,omitempty,omitzero"`
+
+	// Expected Occurrences by chance.
+	Expected float64 `json:"expected,omitempty,omitzero"`
+
+	// Failures Occurrences with a failed call.
+	Failures int `json:"failures,omitempty,omitzero"`
+
+	// MinSessions Distinct sessions that a path needs.
+	MinSessions int `json:"min_sessions"`
+
+	// MiningRunID The pass that was looked at; none when there is none yet.
+	MiningRunID    string        `json:"mining_run_id,omitempty,omitzero"`
+	Occurrences    int           `json:"occurrences"`
+	Pattern        *Pattern      `json:"pattern,omitempty"`
+	Proposals      []ProposeItem `json:"proposals,omitempty,omitzero"`
+	Sessions       int           `json:"sessions"`
+	StepConfidence []float64     `json:"step_confidence,omitempty,omitzero"`
+	Tools          []string      `json:"tools"`
+
+	// Unblock What would change it.
+	Unblock string                    `json:"unblock,omitempty,omitzero"`
+	Verdict PatternExplanationVerdict `json:"verdict"`
+}
+
+// PatternExplanationVerdict defines model for PatternExplanation.Verdict.
+type PatternExplanationVerdict string
+
+// PatternNeighbour defines model for PatternNeighbour.
+type PatternNeighbour struct {
+	// Tool Empty for the end of the stretch.
+	Tool    string `json:"tool"`
+	Windows int    `json:"windows"`
 }
 
 // PatternPage defines model for PatternPage.
@@ -2302,6 +2591,31 @@ type SignIn struct {
 	Key string `json:"key"`
 }
 
+// Stability How a path is spread over the weeks of the recorded sessions.
+type Stability struct {
+	// Drift Jensen-Shannon divergence, in bits, of what agents do after all steps but the last, first against second half.
+	Drift float64 `json:"drift"`
+
+	// Drifts 0.1 bit or more.
+	Drifts bool `json:"drifts"`
+
+	// Present In how many of the last four weeks it occurs.
+	Present int  `json:"present"`
+	Rising  bool `json:"rising"`
+
+	// Steady In three of the last four weeks, or rising; or fewer weeks are recorded. Otherwise it is not proposed.
+	Steady bool `json:"steady"`
+
+	// Variation Coefficient of variation of the weekly occurrences.
+	Variation float64 `json:"variation"`
+	Weeks     []struct {
+		Occurrences int `json:"occurrences"`
+
+		// Start A Monday in UTC.
+		Start time.Time `json:"start"`
+	} `json:"weeks"`
+}
+
 // StatusChange defines model for StatusChange.
 type StatusChange struct {
 	// AcceptDrift Activate although a pinned tool changed; its new schema is pinned.
@@ -2677,6 +2991,12 @@ type ListPatternsParams struct {
 
 	// Cursor The `next_cursor` of the page before.
 	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
+}
+
+// ExplainPatternParams defines parameters for ExplainPattern.
+type ExplainPatternParams struct {
+	// Tool The tools of the path, in order; repeat the parameter.
+	Tool []string `form:"tool" json:"tool"`
 }
 
 // PutPolicyParams defines parameters for PutPolicy.

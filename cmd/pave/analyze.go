@@ -56,6 +56,9 @@ type candidate struct {
 
 // Run reads the files, mines them in memory and prints what came out. There is no server and nothing is kept.
 func (c *analyzeCmd) Run(e *env) error {
+	if err := e.g.Mining.usable(); err != nil {
+		return err
+	}
 	var events []ingest.Event
 	bar := newBar(e.err)
 	report, err := transcript.Import(e.ctx, c.Paths, transcript.Options{Format: transcript.Format(c.Format), Progress: bar.show},
@@ -67,7 +70,7 @@ func (c *analyzeCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	found, err := c.analyse(e.ctx, events)
+	found, err := c.analyse(e.ctx, events, &e.g.Mining)
 	if err != nil {
 		return err
 	}
@@ -80,7 +83,7 @@ func (c *analyzeCmd) Run(e *env) error {
 	return rejectedStatus(e, report)
 }
 
-func (c *analyzeCmd) analyse(ctx context.Context, events []ingest.Event) (*analysis, error) {
+func (c *analyzeCmd) analyse(ctx context.Context, events []ingest.Event, settings *miningSettings) (*analysis, error) {
 	assembled := ingest.AssembleAll(ingest.DefaultTenant, events, ingest.AssembleOptions{})
 	sessions := make([]ingest.Session, len(assembled))
 	inferrer := analyzer.NewInferrer()
@@ -89,7 +92,11 @@ func (c *analyzeCmd) analyse(ctx context.Context, events []ingest.Event) (*analy
 		inferrer.ObserveSession(s)
 	}
 	source := observer.NewMemory(sessions)
-	mined, err := observer.Mine(ctx, source, observer.Options{MinSessions: c.MinSessions})
+	options := settings.observer()
+	if c.MinSessions > 0 {
+		options.MinSessions = c.MinSessions
+	}
+	mined, err := observer.Mine(ctx, source, options)
 	if err != nil {
 		return nil, fmt.Errorf("mine: %w", err)
 	}
@@ -215,8 +222,7 @@ func (a *analysis) printBlocked(w io.Writer, top int) {
 		fmt.Fprintln(w, "  no frequent path is blocked")
 	}
 	for _, b := range a.Blocked[:min(top, len(a.Blocked))] {
-		fmt.Fprintf(w, "  %s  (%d times in %d sessions)\n    %s: %s\n", output.Clean(pathOf(b.Tools)), b.Occurrences, b.Sessions,
-			output.Clean(b.Reason), output.Clean(b.Detail))
+		printBlockedPath(w, b)
 	}
 	if more := len(a.Blocked) - top; more > 0 {
 		fmt.Fprintf(w, "  and %d more; --top shows them, or -o json\n", more)

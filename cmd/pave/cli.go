@@ -29,6 +29,8 @@ type globals struct {
 	Output      string   `help:"Form of the output: ${enum}." short:"o" env:"PAVE_OUTPUT" enum:"table,json,yaml,jsonl" default:"table"`
 	Solo        bool     `help:"Solo mode: one person's installation, where the author may approve." env:"PAVE_SOLO"`
 	EgressAllow []string `help:"Addresses outside the public network that tool calls may reach: host:port or CIDR:port." env:"PAVE_EGRESS_ALLOW" placeholder:"ADDR"`
+
+	Mining miningSettings `embed:"" prefix:"mining-"`
 }
 
 // cli is the command line.

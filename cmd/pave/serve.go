@@ -137,6 +137,7 @@ func (c *serveCmd) check(g *globals) []string {
 	if g.Clickhouse != "" && !strings.Contains(g.Clickhouse, "://") {
 		fault("clickhouse", "%q is not a DSN such as clickhouse://127.0.0.1:9000/pave", g.Clickhouse)
 	}
+	g.Mining.check(fault)
 	problems = append(problems, app.CheckEgress(g.EgressAllow)...)
 	return problems
 }

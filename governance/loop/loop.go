@@ -26,6 +26,7 @@ type Queue interface {
 	PutMiningRun(ctx context.Context, actor governance.Actor, run *governance.MiningRun) error
 	RecordInferred(ctx context.Context, actor governance.Actor, tools []*flows.Tool) error
 	DeclaredTools(ctx context.Context, actor governance.Actor) ([]*flows.Tool, error)
+	MiningRun(ctx context.Context, actor governance.Actor, id string) (*governance.MiningRun, error)
 	Propose(ctx context.Context, actor governance.Actor, candidates []analyzer.Candidate) (governance.ProposeReport, error)
 }
 
@@ -39,9 +40,11 @@ type Options struct {
 	Queue     Queue
 	Assembler Assembler
 	Events    Events
+	Settings  Settings
 	Logger    *slog.Logger // nil discards
 	// Progress, when not nil, is called from the pass's goroutine with what the observer does.
 	Progress func(observer.Progress)
+	Now      func() time.Time // nil is time.Now
 }
 
 // Loop runs passes. It is safe for concurrent use. Close it.
@@ -49,13 +52,29 @@ type Loop struct {
 	queue    Queue
 	assemble Assembler
 	events   Events
+	settings Settings
 	log      *slog.Logger
 	progress func(observer.Progress)
+	now      func() time.Time
 
-	busy   sync.Mutex // held during a pass
+	busy   chan struct{} // has room for one: the pass that runs
+	full   *fullPass     // the last one of this process without a window; of the pass that runs
 	wg     sync.WaitGroup
 	ctx    context.Context // of passes that Begin started
 	cancel context.CancelFunc
+
+	mu    sync.Mutex
+	state state
+}
+
+// fullPass is what incremental passes go on from.
+type fullPass struct {
+	tenant     string
+	result     *observer.Result
+	candidates []analyzer.Candidate
+	pattern    []int // of each candidate: its index in result.Patterns, -1 for none
+	tools      string
+	ended      time.Time
 }
 
 // New builds a Loop.
@@ -63,7 +82,11 @@ func New(o Options) *Loop {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	l := &Loop{queue: o.Queue, assemble: o.Assembler, events: o.Events, log: o.Logger, progress: o.Progress}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	l := &Loop{queue: o.Queue, assemble: o.Assembler, events: o.Events, settings: o.Settings.withDefaults(), log: o.Logger, progress: o.Progress, now: o.Now,
+		busy: make(chan struct{}, 1)}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	return l
 }
@@ -78,23 +101,27 @@ func (l *Loop) Close() error {
 // MineOnce runs one pass and returns it when it is done. A pass that fails is kept as failed and returned with
 // the error. CodeConflict: another pass is running.
 func (l *Loop) MineOnce(ctx context.Context, actor governance.Actor, req governance.MiningRequest) (*governance.MiningRun, error) {
-	run, err := l.begin(ctx, actor, req)
+	return l.mineOnce(ctx, actor, req, governance.TriggerRequest)
+}
+
+func (l *Loop) mineOnce(ctx context.Context, actor governance.Actor, req governance.MiningRequest, why governance.MiningTrigger) (*governance.MiningRun, error) {
+	run, err := l.begin(ctx, actor, req, why)
 	if err != nil {
 		return nil, err
 	}
-	defer l.busy.Unlock()
+	defer l.leave()
 	return run, l.pass(ctx, actor, run)
 }
 
 // Begin starts a pass and returns at once with its id; the pass is read from governance while it goes on.
 func (l *Loop) Begin(ctx context.Context, actor governance.Actor, req governance.MiningRequest) (*governance.MiningRun, error) {
-	run, err := l.begin(ctx, actor, req)
+	run, err := l.begin(ctx, actor, req, governance.TriggerRequest)
 	if err != nil {
 		return nil, err
 	}
 	started := *run
 	l.wg.Go(func() {
-		defer l.busy.Unlock()
+		defer l.leave()
 		if err := l.pass(l.ctx, actor, run); err != nil {
 			l.log.Error("mining pass", "id", run.ID, "error", err)
 		}
@@ -102,35 +129,56 @@ func (l *Loop) Begin(ctx context.Context, actor governance.Actor, req governance
 	return &started, nil
 }
 
-// Run runs a pass for the tenant at every tick until ctx ends. A tick during a pass is skipped.
-func (l *Loop) Run(ctx context.Context, tenant string, ticks <-chan time.Time) {
-	actor := governance.Actor{Tenant: tenant, Principal: governance.MinerPrincipal, Scopes: []governance.Scope{governance.ScopePropose, governance.ScopeRead}}
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticks:
-		}
-		if _, err := l.MineOnce(ctx, actor, governance.MiningRequest{}); err != nil && ctx.Err() == nil {
-			l.log.ErrorContext(ctx, "mining pass", "error", err)
-		}
-	}
-}
-
 // begin takes the one place there is and writes the pass down; busy is held when the error is nil.
-func (l *Loop) begin(ctx context.Context, actor governance.Actor, req governance.MiningRequest) (*governance.MiningRun, error) {
+func (l *Loop) begin(ctx context.Context, actor governance.Actor, req governance.MiningRequest, why governance.MiningTrigger) (*governance.MiningRun, error) {
 	if err := check(req); err != nil {
 		return nil, err
 	}
-	if !l.busy.TryLock() {
-		return nil, flows.NewError(flows.CodeConflict, "a mining pass is running; wait until it is done")
+	if err := l.enter(ctx, why); err != nil {
+		return nil, err
 	}
-	run := &governance.MiningRun{State: governance.MiningRunning, Request: req, Phase: "assemble"}
+	run := &governance.MiningRun{State: governance.MiningRunning, Request: req, Phase: "assemble", Trigger: why}
 	if err := l.queue.PutMiningRun(ctx, actor, run); err != nil {
-		l.busy.Unlock()
+		l.leave()
 		return nil, err
 	}
 	return run, nil
+}
+
+// enter takes the one place there is. Somebody who asks for a pass waits for one that began by itself, which takes
+// nothing in of what was recorded since; a pass that somebody asked for is in the way.
+func (l *Loop) enter(ctx context.Context, why governance.MiningTrigger) error {
+	l.mu.Lock()
+	running := l.state.status.Trigger
+	if running == "" {
+		select {
+		case l.busy <- struct{}{}:
+			l.state.status.Trigger = why
+			l.mu.Unlock()
+			return nil
+		default: // somebody comes from waiting
+		}
+	}
+	l.mu.Unlock()
+	if why != governance.TriggerRequest || running == governance.TriggerRequest {
+		return flows.NewError(flows.CodeConflict, "a mining pass is running; wait until it is done")
+	}
+	select {
+	case l.busy <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	l.mu.Lock()
+	l.state.status.Trigger = why
+	l.mu.Unlock()
+	return nil
+}
+
+func (l *Loop) leave() {
+	l.mu.Lock()
+	l.state.status.Trigger = ""
+	l.mu.Unlock()
+	<-l.busy
 }
 
 func check(req governance.MiningRequest) error {
@@ -144,6 +192,9 @@ func check(req governance.MiningRequest) error {
 	if req.MinSessions < 0 {
 		details = append(details, flows.ErrorDetail{Pointer: "/min_sessions", Code: "out_of_range", Detail: "use 1 or more"})
 	}
+	if req.Incremental && req != (governance.MiningRequest{Incremental: true}) {
+		details = append(details, flows.ErrorDetail{Pointer: "/incremental", Code: "invalid", Detail: "an incremental pass takes no window and no thresholds: it goes on from the last full pass"})
+	}
 	if len(details) == 0 {
 		return nil
 	}
@@ -155,23 +206,29 @@ const maxLength = 16
 
 // pass does the work of one run and keeps its end, whatever it is.
 func (l *Loop) pass(ctx context.Context, actor governance.Actor, run *governance.MiningRun) error {
-	err := l.work(ctx, actor, run)
+	l.started(run)
+	limited, cancel := context.WithTimeout(ctx, l.settings.MaxTime)
+	defer cancel()
+	err := l.work(limited, actor, run)
 	run.State, run.Phase = governance.MiningDone, ""
 	if err != nil {
-		run.State, run.Error = governance.MiningFailed, shown(ctx, err)
+		run.State, run.Error = governance.MiningFailed, l.shown(ctx, limited, err)
 	}
 	if putErr := l.queue.PutMiningRun(context.WithoutCancel(ctx), actor, run); putErr != nil {
-		return errors.Join(err, putErr)
+		err = errors.Join(err, putErr)
 	}
+	l.ended(run, err)
 	return err
 }
 
 // shown is the part of an error that people may read in the record of the pass.
-func shown(ctx context.Context, err error) string {
+func (l *Loop) shown(ctx, limited context.Context, err error) string {
 	var fe *flows.Error
 	switch {
 	case ctx.Err() != nil: // whatever broke because of it
 		return "the pass was cancelled"
+	case limited.Err() != nil:
+		return fmt.Sprintf("the pass took longer than %s and was ended; raise mining.max_time or lower mining.max_calls", l.settings.MaxTime)
 	case errors.As(err, &fe):
 		return fe.Message
 	}
@@ -186,13 +243,30 @@ func (l *Loop) work(ctx context.Context, actor governance.Actor, run *governance
 	if _, err := l.assemble.Run(ctx, tenant, time.Time{}); err != nil {
 		return unavailable(fmt.Errorf("assemble sessions: %w", err))
 	}
+	l.taken()
 	src := Source{Events: l.events, Tenant: tenant}
+	declared, err := l.queue.DeclaredTools(ctx, actor)
+	if err != nil {
+		return err
+	}
+	tools := fingerprint(declared)
+	l.knows(tools)
+	if run.Request.Incremental {
+		done, err := l.increment(ctx, actor, run, src, tools)
+		if done || err != nil {
+			return err
+		}
+	}
+	return l.workFull(ctx, actor, run, src, declared)
+}
+
+func (l *Loop) workFull(ctx context.Context, actor governance.Actor, run *governance.MiningRun, src Source, declared []*flows.Tool) error {
+	run.Mode = governance.ModeFull
 	filter := store.SequenceFilter{From: run.Request.From, To: run.Request.To}
 	if err := l.phase(ctx, actor, run, "observe"); err != nil {
 		return err
 	}
-	mined, err := observer.Mine(ctx, src, observer.Options{Filter: filter, MinSessions: run.Request.MinSessions,
-		MaxLength: run.Request.MaxLength, Progress: l.progress})
+	mined, err := observer.Mine(ctx, src, l.observerOptions(run.Request))
 	if err != nil {
 		return unavailable(fmt.Errorf("observe: %w", err))
 	}
@@ -208,16 +282,11 @@ func (l *Loop) work(ctx context.Context, actor governance.Actor, run *governance
 	if err := l.queue.RecordInferred(ctx, actor, inferred); err != nil {
 		return err
 	}
-	declared, err := l.queue.DeclaredTools(ctx, actor)
-	if err != nil {
-		return err
-	}
 	if err := l.phase(ctx, actor, run, "analyse"); err != nil {
 		return err
 	}
 	candidates, err := analyzer.Propose(ctx, mined, analyzer.NewCatalogue(declared, inferred), src, analyzer.Options{
-		Values: inferrer,
-		Price:  Price,
+		Values: inferrer, Price: Price, MaxChains: l.settings.Chains, MaxDepth: l.settings.ChainDepth,
 		Dropped: func(tools []string, reason string) {
 			run.Dropped = append(run.Dropped, governance.DroppedPattern{Tools: tools, Reason: reason})
 		},
@@ -226,12 +295,36 @@ func (l *Loop) work(ctx context.Context, actor governance.Actor, run *governance
 		return unavailable(fmt.Errorf("analyse: %w", err))
 	}
 	candidates = declarable(candidates, run)
+	if run.Request == (governance.MiningRequest{Incremental: run.Request.Incremental}) {
+		if err := mined.Track(ctx, src); err != nil {
+			return unavailable(fmt.Errorf("keep counts by day: %w", err))
+		}
+		l.full = newFullPass(src.Tenant, mined, candidates, fingerprint(declared), l.now())
+	}
+	return l.propose(ctx, actor, run, candidates)
+}
+
+func (l *Loop) propose(ctx context.Context, actor governance.Actor, run *governance.MiningRun, candidates []analyzer.Candidate) (err error) {
 	run.Candidates = len(candidates)
 	if err := l.phase(ctx, actor, run, "propose"); err != nil {
 		return err
 	}
 	run.Report, err = l.queue.Propose(ctx, actor, candidates)
 	return err
+}
+
+// observerOptions are the thresholds in force with those of the request.
+func (l *Loop) observerOptions(req governance.MiningRequest) observer.Options {
+	o := l.settings.Observer
+	o.Filter = store.SequenceFilter{From: req.From, To: req.To}
+	if req.MinSessions > 0 {
+		o.MinSessions = req.MinSessions
+	}
+	if req.MaxLength > 0 {
+		o.MaxLength = req.MaxLength
+	}
+	o.Progress = l.observed
+	return o
 }
 
 // declarable drops the candidates that could never run because a tool file cannot hold one of their tools' names.
@@ -249,6 +342,7 @@ func declarable(candidates []analyzer.Candidate, run *governance.MiningRun) []an
 
 func (l *Loop) phase(ctx context.Context, actor governance.Actor, run *governance.MiningRun, phase string) error {
 	run.Phase = phase
+	l.entered(phase)
 	return l.queue.PutMiningRun(ctx, actor, run)
 }
 

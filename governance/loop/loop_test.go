@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -58,12 +57,17 @@ func (g *gate) Sequences(ctx context.Context, tenant string, f eventstore.Sequen
 
 type bench struct {
 	*loop.Loop
-	gov    *governance.Service
-	events *gate
-	record *ingest.Recorder
+	gov       *governance.Service
+	events    *gate
+	record    *ingest.Recorder
+	assembler *assembly.Assembler
+	worked    int // sessions recorded so far
 }
 
-func newBench(t *testing.T) *bench {
+func newBench(t *testing.T) *bench { return newBenchWith(t, loop.Options{}) }
+
+// newBenchWith takes the loop's settings and clock from o.
+func newBenchWith(t *testing.T, o loop.Options) *bench {
 	t.Helper()
 	dir := t.TempDir()
 	db, err := store.Open(ctx, filepath.Join(dir, "state.db"))
@@ -75,7 +79,9 @@ func newBench(t *testing.T) *bench {
 	b := &bench{events: &gate{Store: events}, record: ingest.NewRecorder(events, ingest.RecorderOptions{})}
 	t.Cleanup(func() { require.NoError(t, b.record.Close()) })
 	b.gov = governance.New(governance.Options{Store: db, Check: runs.Check, Stats: events})
-	b.Loop = loop.New(loop.Options{Queue: b.gov, Assembler: assembly.New(events, assembly.Options{}), Events: b.events})
+	b.assembler = assembly.New(events, assembly.Options{Assembled: func(tenant string, sessions int) { b.Assembled(tenant, sessions) }})
+	o.Queue, o.Assembler, o.Events = b.gov, b.assembler, b.events
+	b.Loop = loop.New(o)
 	t.Cleanup(func() { require.NoError(t, b.Close()) })
 	return b
 }
@@ -97,7 +103,9 @@ func (b *bench) work(t *testing.T, n int) {
 		return ingest.Event{Kind: ingest.KindToolCall, Turn: turn, HasTurn: true, Call: &ingest.ToolCall{Tool: tool, CallID: fmt.Sprintf("c%d", turn),
 			Args: json.RawMessage(args), Result: json.RawMessage(result), Status: ingest.StatusOK}}
 	}
-	for i := range n {
+	first := b.worked
+	b.worked += n
+	for i := first; i < first+n; i++ {
 		id, at := fmt.Sprintf("s%03d", i), start.Add(time.Duration(i)*time.Hour)
 		email, user := fmt.Sprintf("person%d@example.com", i), fmt.Sprintf("user_%d", 7000+13*i)
 		add(id, at, 1, ingest.Event{Kind: ingest.KindUserMessage, User: &ingest.UserMessage{Text: "My address is " + email}})
@@ -236,22 +244,6 @@ func TestStartMarksWhatAnEarlierProcessLeft(t *testing.T) {
 	now, err := b.gov.MiningRun(ctx, ann, left.ID)
 	require.NoError(t, err)
 	require.Equal(t, governance.MiningInterrupted, now.State)
-}
-
-func TestTicksMine(t *testing.T) {
-	b := newBench(t)
-	b.work(t, 40)
-	ticks := make(chan time.Time)
-	running, stop := context.WithCancel(ctx)
-	var wg sync.WaitGroup
-	wg.Go(func() { b.Run(running, tenant, ticks) })
-	ticks <- start
-	ticks <- start // taken only when the pass of the first is over
-	stop()
-	wg.Wait()
-	page, err := b.gov.Proposals(ctx, ann, governance.ProposalFilter{Source: "miner"})
-	require.NoError(t, err)
-	require.Len(t, page.Items, 1)
 }
 
 // One tool whose name no tool file could hold costs its own patterns, not the pass.

@@ -18,6 +18,7 @@ type Events interface {
 	Sequences(ctx context.Context, tenant string, filter store.SequenceFilter, fn func(*ingest.Sequence) error) error
 	ToolNames(ctx context.Context, tenant string) ([]string, error)
 	Events(ctx context.Context, tenant string, sessionIDs []string, fn func(sessionID string, events []ingest.Event) error) error
+	store.Tallies
 }
 
 // Source is one tenant's part of an event store as the observer reads it.
@@ -26,7 +27,7 @@ type Source struct {
 	Tenant string
 }
 
-var _ observer.Source = Source{}
+var _ observer.TallySource = Source{}
 
 // Sequences implements observer.Source.
 func (s Source) Sequences(ctx context.Context, filter store.SequenceFilter, fn func(*ingest.Sequence) error) error {
@@ -41,6 +42,17 @@ func (s Source) ToolNames(ctx context.Context) ([]string, error) {
 // Sessions implements observer.Source.
 func (s Source) Sessions(ctx context.Context, ids []string, fn func(*ingest.Session) error) error {
 	return assembly.Loader{Store: s.Events}.Sessions(ctx, s.Tenant, ids, fn)
+}
+
+// Days implements observer.TallySource.
+func (s Source) Days(ctx context.Context) ([]store.Day, error) { return s.Events.Days(ctx, s.Tenant) }
+
+// Tally implements observer.TallySource.
+func (s Source) Tally(ctx context.Context) (store.Tally, error) { return s.Events.Tally(ctx, s.Tenant) }
+
+// PutTally implements observer.TallySource.
+func (s Source) PutTally(ctx context.Context, t store.Tally) error {
+	return s.Events.PutTally(ctx, s.Tenant, t)
 }
 
 // Sampling for schema inference: enough sessions per tool to see optional fields, few enough to read quickly.

@@ -22,6 +22,8 @@ type Options struct {
 	// Batch is the number of sessions read and written at once, 500 when zero. Their events are in memory one session
 	// at a time.
 	Batch int
+	// Assembled, when not nil, is told after each batch how many sessions of the tenant were written.
+	Assembled func(tenant string, sessions int)
 }
 
 // Assembler assembles dirty sessions. It is safe for concurrent use; runs of one Assembler take turns.
@@ -131,6 +133,9 @@ func (a *Assembler) run(ctx context.Context, tenant string, quietSince time.Time
 		}
 		for _, id := range ids {
 			done[id] = true
+		}
+		if a.opts.Assembled != nil {
+			a.opts.Assembled(tenant, len(rows))
 		}
 	}
 }

@@ -35,6 +35,7 @@ type Options struct {
 	DataDir        string
 	ClickHouse     string // DSN; "" keeps events in SQLite
 	Solo           bool
+	Mining         loop.Settings
 	EgressAllow    []string
 	Runs           RunOptions
 	NoAuth         bool         // requests without a key are LocalPrincipal's; for loopback listeners only
@@ -162,7 +163,11 @@ func (a *App) openRecorder(context.Context) error {
 		return err
 	}
 	a.redact = ingest.NewRedactor(key, own.Secrets)
-	a.assembler = assembly.New(a.events, assembly.Options{})
+	a.assembler = assembly.New(a.events, assembly.Options{Assembled: func(tenant string, sessions int) {
+		if a.loop != nil { // nothing is assembled before it is open but by a test
+			a.loop.Assembled(tenant, sessions)
+		}
+	}})
 	a.record = ingest.NewRecorder(a.events, ingest.RecorderOptions{Redactor: a.redact, Policy: own.Policy, Admit: a.disk.admit, Committed: a.assembler.Committed})
 	a.defers(a.record.Close)
 	return a.openReceiver(own, key)
@@ -181,7 +186,7 @@ func (a *App) openGovernance(ctx context.Context) error {
 }
 
 func (a *App) openLoop(context.Context) error {
-	a.loop = loop.New(loop.Options{Queue: a.gate, Assembler: a.assembler, Events: a.events, Logger: a.log})
+	a.loop = loop.New(loop.Options{Queue: a.gate, Assembler: a.assembler, Events: a.events, Settings: a.opts.Mining, Logger: a.log})
 	a.defers(a.loop.Close)
 	return nil
 }

@@ -35,6 +35,9 @@ const (
 	assembleEvery = 5 * time.Second
 )
 
+// mineCheck is how often it is looked at whether there is reason to mine.
+const mineCheck = 5 * time.Second
+
 // ServeOptions say where to listen.
 type ServeOptions struct {
 	Listen     string               // host:port; port 0 takes a free one
@@ -142,11 +145,17 @@ func (a *App) drain(server *http.Server, patience time.Duration) {
 	}
 }
 
-// background assembles sessions that have ended or were quiet, and tends runs, until ctx ends.
+// background assembles sessions that have ended or were quiet, mines when there is reason to, and tends runs, until ctx
+// ends.
 func (a *App) background(ctx context.Context) error {
 	var tending sync.WaitGroup
 	defer tending.Wait()
 	tending.Go(func() { a.tendRuns(ctx) })
+	tending.Go(func() {
+		ticker := time.NewTicker(mineCheck)
+		defer ticker.Stop()
+		a.loop.Run(ctx, ingest.DefaultTenant, ticker.C)
+	})
 	a.assembler.Every(ctx, ingest.DefaultTenant, assembleEvery, quietPeriod, func(err error) {
 		a.log.WarnContext(ctx, "assemble sessions", "error", err)
 	})

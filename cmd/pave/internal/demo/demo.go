@@ -125,7 +125,9 @@ func (d *demo) startAll(ctx context.Context) (err error) {
 		}
 	}
 	data := filepath.Join(d.dir, "data")
-	args := []string{"serve", "--data-dir", data, "--listen", "127.0.0.1:0", "--otlp-listen", "", "--otlp-grpc-listen", "", "--end-with-stdin", "--egress-allow", strings.TrimPrefix(d.desk.addr, "http://")}
+	args := []string{"serve", "--data-dir", data, "--listen", "127.0.0.1:0", "--otlp-listen", "", "--otlp-grpc-listen", "", "--end-with-stdin",
+		"--mining-interval=-1s", // the demo mines where it tells so
+		"--egress-allow", strings.TrimPrefix(d.desk.addr, "http://")}
 	if d.CHServer != "" {
 		ch, err := d.spawn(ctx, "clickhouse", d.CHServer, "--data", filepath.Join(d.dir, "clickhouse"))
 		if err != nil {
