@@ -65,20 +65,23 @@ func (s *Schema) NotNull() *Schema {
 	}
 	narrowed := *n
 	narrowed.types = without(n.types, kindNull)
-	narrowed.union = nil
-	for _, member := range n.union {
-		if m := member.deref(); len(m.types) != 1 || m.types[0] != kindNull {
-			narrowed.union = append(narrowed.union, member)
-		}
-	}
+	narrowed.union = notOnlyNull(n.union)
 	switch {
-	case len(narrowed.types) > 0:
-	case len(narrowed.union) == 0:
-		narrowed.never = true
+	case len(narrowed.types) > 0 || len(narrowed.union) > 1:
+		narrowed.alternatives = notOnlyNull(n.alternatives)
+		if len(narrowed.alternatives) < 2 {
+			narrowed.alternatives = nil
+		}
 	case len(narrowed.union) == 1:
 		narrowed = *narrowed.union[0].deref()
+	default:
+		narrowed.never = true
 	}
 	return &Schema{root: &narrowed, absent: s.absent, full: s.full}
+}
+
+func notOnlyNull(nodes []*node) []*node {
+	return slices.DeleteFunc(slices.Clone(nodes), func(n *node) bool { return n.deref().onlyNull() })
 }
 
 func without(types []kind, one kind) []kind {
