@@ -129,6 +129,15 @@ func relabel(ids, active, candidate, final []uint32) []uint32 {
 	return kept
 }
 
+// sizes is the number of frequent sequences by length.
+func (t *gramTable) sizes() []int {
+	out := make([]int, len(t.levels))
+	for n, level := range t.levels {
+		out[n] = max(0, len(level)-1)
+	}
+	return out
+}
+
 // tokens writes the token sequence of gram id on level n.
 func (t *gramTable) tokens(n int, id uint32) []uint32 {
 	out := make([]uint32, n)

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 )
@@ -57,16 +56,9 @@ const maxNeighbours = 5
 // reads all sequences once. last may be nil.
 func Explain(ctx context.Context, src Source, last *Result, tools []string, options Options) (*Explanation, error) {
 	o := options.withDefaults()
-	raw, err := readSequences(ctx, src, o.Filter, o.MaxCalls)
+	raw, names, err := readAll(ctx, src, o)
 	if err != nil {
-		return nil, fmt.Errorf("read sequences: %w", err)
-	}
-	names, err := src.ToolNames(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("read tool names: %w", err)
-	}
-	if len(raw.tools) > 0 && int(raw.maxTool) >= len(names) {
-		return nil, fmt.Errorf("sequences name tool %d of %d", raw.maxTool, len(names))
+		return nil, err
 	}
 	skip := toolSet(o.SkipTools)
 	if last != nil {
@@ -76,7 +68,7 @@ func Explain(ctx context.Context, src Source, last *Result, tools []string, opti
 	}
 	log := normalise(raw, names, skip)
 	e := &explainer{log: log, options: o, last: last, Explanation: &Explanation{Tools: tools,
-		MinSessions: max(o.MinSessions, int(math.Ceil(o.MinShare*float64(len(log.sessions)))))}}
+		MinSessions: int(o.minSessions(len(log.sessions)))}}
 	e.explain()
 	return e.Explanation, nil
 }

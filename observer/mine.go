@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"hash/maphash"
-	"math"
 	"slices"
 )
 
@@ -23,25 +22,23 @@ const (
 // gives them. It runs in the calling goroutine; errors are those of the source and of ctx.
 func Mine(ctx context.Context, src Source, options Options) (*Result, error) {
 	o := options.withDefaults()
-	raw, err := readSequences(ctx, src, o.Filter, o.MaxCalls)
+	raw, names, err := readAll(ctx, src, o)
 	if err != nil {
-		return nil, fmt.Errorf("read sequences: %w", err)
-	}
-	names, err := src.ToolNames(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("read tool names: %w", err)
-	}
-	if len(raw.tools) > 0 && int(raw.maxTool) >= len(names) {
-		return nil, fmt.Errorf("sequences name tool %d of %d", raw.maxTool, len(names))
+		return nil, err
 	}
 	skip := toolSet(o.SkipTools)
-	m, err := mineLog(ctx, src, o, normalise(raw, names, skip), o.SkipTools)
+	log, leftOut := normalise(raw, names, skip), raw.leftOut
+	again := o.SkipNoise && o.MaxEvaluated >= 0
+	if !again {
+		raw = nil // it is as large as the log
+	}
+	m, err := mineLog(ctx, src, o, log, o.SkipTools)
 	if err != nil {
 		return nil, err
 	}
 	result := m.result()
-	result.LeftOut = raw.leftOut
-	if !o.SkipNoise || o.MaxEvaluated < 0 {
+	result.LeftOut = leftOut
+	if !again {
 		return result, nil
 	}
 	return m.withoutNoise(ctx, src, result, func(noise []string) *calls {
@@ -55,11 +52,11 @@ func Mine(ctx context.Context, src Source, options Options) (*Result, error) {
 // mineLog counts and selects in a normalised log, and infers the data flow of what it selected.
 func mineLog(ctx context.Context, src Source, o Options, log *calls, skipped []string) (*miner, error) {
 	o = o.withSessions(len(log.sessions))
-	minSessions := max(o.MinSessions, int(math.Ceil(o.MinShare*float64(len(log.sessions)))))
-	table := count(log, o.MaxLength, uint32(minSessions))
+	minSessions := o.minSessions(len(log.sessions))
+	table := count(log, o.MaxLength, minSessions)
 	o.Progress(Progress{Stage: "count", Done: log.read, Total: log.read})
 	m := newMiner(o, log, table)
-	m.minSessions, m.skipped = minSessions, skipped
+	m.minSessions, m.skipped = int(minSessions), skipped
 	return m, m.run(ctx, src)
 }
 

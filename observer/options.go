@@ -1,6 +1,8 @@
 package observer
 
 import (
+	"math"
+
 	"pave/ingest/store"
 )
 
@@ -73,6 +75,11 @@ func (o Options) withSessions(n int) Options {
 		o.MaxEvaluated = 500
 	}
 	return o
+}
+
+// minSessions is how many distinct sessions a path needs among n.
+func (o Options) minSessions(n int) uint32 {
+	return uint32(max(o.MinSessions, int(math.Ceil(o.MinShare*float64(n)))))
 }
 
 func setInt(field *int, value int) {

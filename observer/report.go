@@ -15,9 +15,7 @@ func (m *miner) result() *Result {
 	r := &Result{From: m.options.Filter.From, To: m.options.Filter.To, Sessions: len(log.sessions), Calls: log.read,
 		Stretches: log.stretches(), RepeatCalls: log.repeats, RetryCalls: log.retries, FlowCalls: log.flowCalls,
 		SkippedCalls: log.skipped, LLMCalls: log.turns}
-	for _, level := range m.table.levels {
-		r.Counted = append(r.Counted, max(0, len(level)-1))
-	}
+	r.Counted = m.table.sizes()
 	chosen := m.choose()
 	for i, steady := range m.stability(chosen) {
 		p := m.pattern(chosen[i])

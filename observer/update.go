@@ -52,16 +52,9 @@ func (r *Result) Track(ctx context.Context, src TallySource) error {
 
 // readDay reads and normalises the sequences of a day's sessions.
 func readDay(ctx context.Context, src Source, day int32, skip []string) (*calls, error) {
-	raw, err := readSequences(ctx, src, store.SequenceFilter{OfDay: &day}, math.MaxInt)
+	raw, names, err := readAll(ctx, src, Options{Filter: store.SequenceFilter{OfDay: &day}, MaxCalls: math.MaxInt})
 	if err != nil {
-		return nil, fmt.Errorf("read sequences of a day: %w", err)
-	}
-	names, err := src.ToolNames(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("read tool names: %w", err)
-	}
-	if len(raw.tools) > 0 && int(raw.maxTool) >= len(names) {
-		return nil, fmt.Errorf("sequences name tool %d of %d", raw.maxTool, len(names))
+		return nil, err
 	}
 	return normalise(raw, names, toolSet(skip)), nil
 }
@@ -216,8 +209,7 @@ func (u *updater) byWeek(day int32, counts *dayCounts) {
 
 // lookForNew finds the sequences that are frequent in one day alone and not counted so far.
 func (u *updater) lookForNew(log *calls) {
-	minSessions := max(u.options.MinSessions, int(math.Ceil(u.options.MinShare*float64(u.sum.totals[totalSessions]))))
-	table := count(log, u.options.MaxLength, uint32(minSessions))
+	table := count(log, u.options.MaxLength, u.options.minSessions(int(u.sum.totals[totalSessions])))
 	for n := 2; n < len(table.levels); n++ {
 		for id := 1; id < len(table.levels[n]); id++ {
 			var names []string

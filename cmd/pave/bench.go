@@ -32,11 +32,14 @@ func (c *benchIngestCmd) Run(e *env) error {
 }
 
 type benchMiningCmd struct {
-	Calls int `help:"Calls to generate." env:"PAVE_CALLS" default:"1000000"`
+	Calls     int  `help:"Calls to generate." env:"PAVE_CALLS" default:"1000000"`
+	CountOnly bool `help:"Record sequences without values and leave out what needs values: for many calls."`
 }
 
 // Run measures mining.
-func (c *benchMiningCmd) Run(e *env) error { return runBench(e, bench.Mining{Calls: c.Calls}, "") }
+func (c *benchMiningCmd) Run(e *env) error {
+	return runBench(e, bench.Mining{Calls: c.Calls, CountOnly: c.CountOnly}, "")
+}
 
 type benchReplayCmd struct {
 	Data      string  `help:"Folder of recorded sessions, a file per domain." env:"PAVE_REPLAY_DATA" type:"existingdir" required:"" placeholder:"DIR"`

@@ -105,7 +105,9 @@ func (s *miningSettings) check(fault func(key, format string, args ...any)) {
 // usable is a usage error that lists what is wrong, nil when nothing is.
 func (s *miningSettings) usable() error {
 	var problems []string
-	s.check(func(key, format string, args ...any) { problems = append(problems, key+": "+fmt.Sprintf(format, args...)) })
+	s.check(func(key, format string, args ...any) {
+		problems = append(problems, key+": "+fmt.Sprintf(format, args...))
+	})
 	if len(problems) == 0 {
 		return nil
 	}

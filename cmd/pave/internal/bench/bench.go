@@ -7,7 +7,9 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"runtime"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -62,4 +64,25 @@ func peakRSS() float64 {
 // Runner is one bench.
 type Runner interface {
 	Run(ctx context.Context, env Env) (any, error)
+}
+
+// resetPeakRSS makes the peak of the resident set start anew and returns what reads it, in MiB. Where the system cannot,
+// the peak is that of the whole process.
+func resetPeakRSS() (peak func() float64) {
+	if err := os.WriteFile("/proc/self/clear_refs", []byte("5"), 0); err != nil {
+		return peakRSS
+	}
+	return func() float64 {
+		status, err := os.ReadFile("/proc/self/status")
+		if err != nil {
+			return peakRSS()
+		}
+		for line := range strings.Lines(string(status)) {
+			var kib float64
+			if n, _ := fmt.Sscanf(line, "VmHWM: %f kB", &kib); n == 1 {
+				return kib / 1024
+			}
+		}
+		return peakRSS()
+	}
 }

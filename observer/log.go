@@ -1,0 +1,57 @@
+package observer
+
+import (
+	"context"
+	"fmt"
+)
+
+// Log is a normalised log in memory, for measurements of counting alone. It is read-only and safe for concurrent use.
+type Log struct {
+	calls   *calls
+	options Options
+}
+
+// Load reads and normalises the sequences as Mine does.
+func Load(ctx context.Context, src Source, options Options) (*Log, error) {
+	o := options.withDefaults()
+	raw, names, err := readAll(ctx, src, o)
+	if err != nil {
+		return nil, err
+	}
+	return &Log{calls: normalise(raw, names, toolSet(o.SkipTools)), options: o}, nil
+}
+
+// Count counts the frequent sequences, with occurrences and distinct sessions, and returns how many there are by
+// length (index = length).
+func (l *Log) Count() []int {
+	table := count(l.calls, l.options.MaxLength, l.options.minSessions(len(l.calls.sessions)))
+	return table.sizes()
+}
+
+// Stretches calls fn with the tools of each stretch by their numbers, and the number of its session. The slice is
+// valid until fn returns.
+func (l *Log) Stretches(fn func(session uint32, tools []uint32)) {
+	for s := range l.calls.stretches() {
+		from, to := l.calls.starts[s], l.calls.starts[s+1]
+		fn(l.calls.session[from], l.calls.tok[from:to])
+	}
+}
+
+// Tools are the names by number.
+func (l *Log) Tools() []string { return l.calls.tools }
+
+// readAll reads the sequences and the names of their tools.
+func readAll(ctx context.Context, src Source, o Options) (*rawSequences, []string, error) {
+	raw, err := readSequences(ctx, src, o.Filter, o.MaxCalls)
+	if err != nil {
+		return nil, nil, fmt.Errorf("read sequences: %w", err)
+	}
+	names, err := src.ToolNames(ctx)
+	if err != nil {
+		return nil, nil, fmt.Errorf("read tool names: %w", err)
+	}
+	if len(raw.tools) > 0 && int(raw.maxTool) >= len(names) {
+		return nil, nil, fmt.Errorf("sequences name tool %d of %d", raw.maxTool, len(names))
+	}
+	return raw, names, nil
+}
