@@ -112,7 +112,7 @@ func (c *compiler) checkInputs(sp *stepPlan) {
 	in := sp.callee.in
 	entries := sp.step.InputMapping
 	if len(entries) == 0 {
-		c.checkWholeContext(sp, sp.callee, IssueMissingRequiredInput, IssueTypeMismatch)
+		c.checkWholeContext(sp, sp.callee, IssueMissingRequiredInput)
 		return
 	}
 	for i, entry := range entries {
@@ -139,7 +139,7 @@ func (c *compiler) checkInputs(sp *stepPlan) {
 }
 
 // checkWholeContext checks a step that gets the whole context as its input.
-func (c *compiler) checkWholeContext(sp *stepPlan, tp *toolPlan, missingIssue, typeIssue string) {
+func (c *compiler) checkWholeContext(sp *stepPlan, tp *toolPlan, missingIssue string) {
 	at := stepPointer(sp.at, "input_mapping")
 	incomplete := false
 	for _, f := range fields(tp.in) {
@@ -167,7 +167,7 @@ func (c *compiler) checkWholeContext(sp *stepPlan, tp *toolPlan, missingIssue, t
 		if !o.certain && f.Required {
 			c.report(SeverityWarning, IssueUnprovenValue, sp.at, tp.tool.Name, f.Name, at, "context key '%s', which tool '%s' requires, may be absent", f.Name, tp.tool.Name)
 		}
-		c.checkType(sp.at, tp.tool.Name, f.Name, f.Name, at, o.schema, f.Schema, typeIssue)
+		c.checkType(sp.at, tp.tool.Name, f.Name, f.Name, at, o.schema, f.Schema, "")
 	}
 	if tp.in == nil || !readObject(tp.tool.InputSchema).forbidsExtras() {
 		return
@@ -236,9 +236,13 @@ func (c *compiler) unrelated(at place, key string) {
 	}
 }
 
+// checkType reports a value that is not taken where it goes: as the issue where its type is another one, as unproven
+// where it depends on the run, or where issue is "" because nobody chose to take it from there.
 func (c *compiler) checkType(step int, tool, source, target, pointer string, from, to *schema.Schema, issue string) {
-	if ok, reason := fits(from, to); !ok {
+	if m, reason := fit(from, to); m == fitsNot && issue != "" {
 		c.report(SeverityError, issue, step, tool, target, pointer, "'%s' does not fit '%s': %s", source, target, reason)
+	} else if m != fitsIn {
+		c.report(SeverityWarning, IssueUnprovenValue, step, tool, source, pointer, "'%s' may not fit '%s' at run time: %s", source, target, reason)
 	} else if reason := unproven(from, to, "", maxProofDepth); reason != "" {
 		c.report(SeverityWarning, IssueUnprovenValue, step, tool, source, pointer, "'%s' may not fit '%s' at run time: its value%s", source, target, reason)
 	}

@@ -41,7 +41,7 @@ func (c *compiler) alternatives(sp *stepPlan) []alternative {
 func (c *compiler) checkAlternativeInputs(sp *stepPlan, a alternative) {
 	entries := sp.step.InputMapping
 	if len(entries) == 0 {
-		c.checkWholeContext(sp, a.tp, a.missingRequired, a.typeMismatch)
+		c.checkWholeContext(sp, a.tp, a.missingRequired)
 		return
 	}
 	for i, entry := range entries {
@@ -93,12 +93,15 @@ func (c *compiler) checkAlternativeOutputs(sp *stepPlan, a alternative) {
 			}
 			continue
 		}
-		if ok, reason := fits(field.Schema, f.Schema); !ok {
+		m, reason := fit(field.Schema, f.Schema)
+		if m == fitsNot {
 			c.report(SeverityWarning, IssueFallbackOutputType, sp.at, a.name, f.Name, a.at, "'%s' of %s '%s' has another type: %s", f.Name, a.what, a.name, reason)
 			continue
 		}
 		if (f.Required || sp.callee.fills(f.Name)) && !field.Required && !a.tp.fills(f.Name) {
 			c.report(SeverityWarning, IssueUnprovenValue, sp.at, a.name, f.Name, a.at, "%s '%s' may not produce '%s'", a.what, a.name, f.Name)
+		} else if m == mayFit {
+			c.report(SeverityWarning, IssueUnprovenValue, sp.at, a.name, f.Name, a.at, "'%s' of %s '%s' may not stand for that of '%s': %s", f.Name, a.what, a.name, sp.name, reason)
 		} else if reason := unproven(field.Schema, f.Schema, "", maxProofDepth); reason != "" {
 			c.report(SeverityWarning, IssueUnprovenValue, sp.at, a.name, f.Name, a.at, "'%s' of %s '%s' may not stand for that of '%s': its value%s", f.Name, a.what, a.name, sp.name, reason)
 		}

@@ -2,7 +2,6 @@ package executor
 
 import (
 	"maps"
-	"strings"
 
 	"pave/flows"
 	"pave/flows/predicate"
@@ -107,25 +106,27 @@ func (k *known) source(v flows.MappingValue) (s *schema.Schema, state sourceStat
 	return at, sourceUnproven
 }
 
-// fits reports whether values of one schema may go where another is wanted. Unknown schemas and unions of several
-// types fit everything: which member a run will see is not known.
-func fits(from, to *schema.Schema) (bool, string) {
-	if from == nil || to == nil || isUnion(from.Type()) {
-		return true, ""
-	}
-	return schema.Assignable(from, to)
-}
+// misfit says how well values of one schema go where another is wanted. Unknown schemas fit everything.
+type misfit uint8
 
-// isUnion reports whether a type's short form has several members besides null.
-func isUnion(short string) bool {
-	depth, members := 0, 0
-	for _, part := range strings.Split(short, "|") {
-		if depth == 0 && part != "null" {
-			members++
-		}
-		depth += strings.Count(part, "<") - strings.Count(part, ">")
+const (
+	fitsIn  misfit = iota // every value's type is taken
+	fitsNot               // no value's type is
+	mayFit                // some are: which one a run will see is not known
+)
+
+func fit(from, to *schema.Schema) (m misfit, reason string) {
+	if from == nil || to == nil {
+		return fitsIn, ""
 	}
-	return members > 1
+	ok, reason := schema.Assignable(from, to)
+	switch {
+	case ok:
+		return fitsIn, ""
+	case schema.Differ(from, to):
+		return fitsNot, reason
+	}
+	return mayFit, reason
 }
 
 // maxProofDepth bounds how deep parts of a value are compared.

@@ -54,14 +54,81 @@ func (v *Vector) compareIssues(expect, actual map[string]any) (Verdict, string) 
 	if len(diffs) == 0 {
 		return Exact, ""
 	}
-	rewritten := v.compileRule(v.flowDoc(), expect)
-	if value.Equal(rewritten, expect) {
-		return Fail, strings.Join(diffs, "; ")
-	}
-	if diffs := differences(rewritten, actual); len(diffs) > 0 {
+	doc := v.flowDoc()
+	rewritten := v.compileRule(doc, expect)
+	if diffs := differences(sortedIssues(rewritten), sortedIssues(v.withoutUnproven(doc, rewritten, actual))); len(diffs) > 0 {
 		return Fail, "after R15: " + strings.Join(diffs, "; ")
 	}
 	return Divergence, "R15"
+}
+
+// sortedIssues puts the lists in an order of their own: where issues that the reference does not have stand between its
+// own is no contract.
+func sortedIssues(result map[string]any) map[string]any {
+	out := maps.Clone(result)
+	for _, list := range []string{"errors", "warnings"} {
+		out[list] = slices.SortedFunc(slices.Values(result[list].([]any)), func(a, b any) int {
+			return strings.Compare(string(value.Canonical(a)), string(value.Canonical(b)))
+		})
+	}
+	return out
+}
+
+// withoutUnproven is what was reported without the warnings about unproven values that are not expected by name but
+// have a reason: their source is not of one declared, required, plain type.
+func (v *Vector) withoutUnproven(f *flowDoc, expect, actual map[string]any) map[string]any {
+	want := expect["warnings"].([]any)
+	inferred := map[string]bool{}
+	for _, w := range want {
+		if entry := w.(map[string]any); entry["issue_type"] == executor.IssueUndeclaredInput {
+			inferred[rootOf(entry["field_name"])] = true
+		}
+	}
+	kept := []any{}
+	for _, w := range actual["warnings"].([]any) {
+		entry := w.(map[string]any)
+		expected := slices.ContainsFunc(want, func(e any) bool { return value.Equal(e, w) })
+		source, _ := entry["field_name"].(string)
+		switch {
+		case expected:
+		case entry["issue_type"] == executor.IssueUnprovenValue && !v.certain(f, entry["step_index"].(int64), source):
+			continue
+		case entry["issue_type"] == executor.IssueContextCollision && inferred[source], entry["issue_type"] == executor.IssueShadowedKey && inferred[source]:
+			continue // with an input that the flow does not declare
+		}
+		kept = append(kept, w)
+	}
+	out := maps.Clone(actual)
+	out["warnings"] = kept
+	return out
+}
+
+// certain reports whether every place that a step's source can come from declares one required, plain type, the same.
+func (v *Vector) certain(f *flowDoc, step int64, source string) bool {
+	var places []json.RawMessage
+	if raw, ok := v.Schemas[f.InputSchemaRef]; ok {
+		places = append(places, raw)
+	}
+	for i := range min(int(step), len(f.Steps)) {
+		if tool := v.tool(f.Steps[i].ToolName); tool != nil {
+			places = append(places, tool.OutputSchema)
+		}
+	}
+	types := map[string]bool{}
+	for _, raw := range places {
+		doc, _ := decoded(raw).(map[string]any)
+		property, _ := decoded(property(raw, source)).(map[string]any)
+		if property == nil {
+			continue
+		}
+		plain, isOne := property["type"].(string)
+		required, _ := doc["required"].([]any)
+		if !isOne || plain == "array" || plain == "object" || !slices.Contains(required, any(source)) {
+			return false
+		}
+		types[plain] = true
+	}
+	return len(types) == 1
 }
 
 // compileRule is what R15 makes of expected diagnostics: without an input schema what is missing is an undeclared
@@ -69,15 +136,22 @@ func (v *Vector) compareIssues(expect, actual map[string]any) (Verdict, string) 
 // target takes no null are unproven.
 func (v *Vector) compileRule(f *flowDoc, expect map[string]any) map[string]any {
 	errs, warnings := []any{}, slices.Clone(expect["warnings"].([]any))
+	inputs := map[string]bool{}
 	for _, e := range expect["errors"].([]any) {
 		entry := e.(map[string]any)
 		kind, _ := entry["issue_type"].(string)
+		key, _ := entry["field_name"].(string)
+		index := int(entry["step_index"].(int64))
 		switch {
-		case f.InputSchemaRef == "" && strings.HasPrefix(kind, "missing_") && entry["field_name"] != nil:
-			entry = maps.Clone(entry)
-			entry["issue_type"] = executor.IssueUndeclaredInput
-			warnings = append(warnings, entry)
+		case f.InputSchemaRef == "" && f.reads(index, kind, key):
+			if root := rootOf(key); !inputs[root] {
+				inputs[root] = true // from here on it is an input
+				entry = maps.Clone(entry)
+				entry["issue_type"] = executor.IssueUndeclaredInput
+				warnings = append(warnings, entry)
+			}
 		case kind == executor.IssueTypeMismatch && v.unconstrained(f, entry):
+		case v.open(f, index, kind), kind == executor.IssueOutputSchemaGap && inputs[key]:
 		default:
 			errs = append(errs, e)
 		}
@@ -99,6 +173,13 @@ func (v *Vector) compileRule(f *flowDoc, expect map[string]any) map[string]any {
 				if !takes(want, literal) {
 					errs = append(errs, issue(i, step.ToolName, target, executor.IssueTypeMismatch))
 				}
+				if fallback := v.tool(strings.TrimPrefix(step.OnError, "fallback:")); fallback != nil {
+					if want := property(fallback.InputSchema, target); want != nil && !takes(want, literal) {
+						errs = append(errs, issue(i, fallback.Name, target, executor.IssueFallbackTypeMismatch))
+					}
+				}
+			case v.impossible(f, source):
+				errs = append(errs, issue(i, step.ToolName, source, executor.IssueMissingMappingKey))
 			case v.unproven(f, source, want):
 				warnings = append(warnings, issue(i, step.ToolName, source, executor.IssueUnprovenValue))
 			}
@@ -106,6 +187,43 @@ func (v *Vector) compileRule(f *flowDoc, expect map[string]any) map[string]any {
 	}
 	errs = append(v.topologyErrors(f), append(errs, v.siblingErrors(f)...)...)
 	return map[string]any{"success": len(errs) == 0, "errors": errs, "warnings": warnings}
+}
+
+// rootOf is the context key that a source reads.
+func rootOf(source any) string {
+	text, _ := source.(string)
+	root, _, _ := strings.Cut(strings.TrimPrefix(text, "/"), "/")
+	return root
+}
+
+// reads reports whether an issue is about a key that a step reads from the context.
+func (f *flowDoc) reads(step int, kind, key string) bool {
+	whole := step < len(f.Steps) && len(f.Steps[step].InputMapping) == 0
+	return kind == executor.IssueMissingMappingKey || whole && key != "" &&
+		(kind == executor.IssueMissingRequiredInput || kind == executor.IssueFallbackMissingRequired)
+}
+
+// open reports whether an issue is about a key that a tool may give although it does not declare it: such a value is
+// unproven, not missing.
+func (v *Vector) open(f *flowDoc, step int, kind string) bool {
+	from, to := 0, step
+	switch kind {
+	case executor.IssueMissingMappingKey, executor.IssueMissingRequiredInput, executor.IssueFallbackMissingRequired, executor.IssueOutputSchemaGap:
+	case executor.IssueUnknownOutputKey:
+		from, to = step, step+1
+	default:
+		return false
+	}
+	for i := from; i < min(to, len(f.Steps)); i++ {
+		tool := v.tool(f.Steps[i].ToolName)
+		if tool == nil {
+			continue
+		}
+		if doc, _ := decoded(tool.OutputSchema).(map[string]any); doc["additionalProperties"] == true && f.Steps[i].OutputMapping == nil || kind == executor.IssueUnknownOutputKey && doc["additionalProperties"] == true {
+			return true
+		}
+	}
+	return false
 }
 
 // topologyErrors are the errors of the steps' order, which come before all others.
@@ -201,7 +319,18 @@ func (v *Vector) unconstrained(f *flowDoc, entry map[string]any) bool {
 		m, _ := decoded(raw).(map[string]any)
 		return m["type"] == "object"
 	}
-	return open(from) || open(to) || plainObject(from) && isObject(to)
+	return open(from) || open(to) || (plainObject(from) || plainObject(to)) && isObject(from) && isObject(to)
+}
+
+// impossible reports whether a pointer leads into an input that is no object, list or anything.
+func (v *Vector) impossible(f *flowDoc, source string) bool {
+	p, err := value.ParsePointer(source)
+	if err != nil || len(p) < 2 {
+		return false
+	}
+	m, _ := decoded(property(v.Schemas[f.InputSchemaRef], p[0])).(map[string]any)
+	plain, isOne := m["type"].(string)
+	return isOne && plain != "object" && plain != "array"
 }
 
 // unproven reports whether an input of the flow may be null, or leads into an object that declares nothing.

@@ -17,6 +17,47 @@ func Assignable(out, in *Schema) (ok bool, reason string) {
 	return reason == "", reason
 }
 
+// Differ reports whether two types have nothing to do with each other: each is one type, null aside, and the two are not
+// the same, nor an integer and a number. Lists differ from what is no list only, whatever their elements; objects differ
+// where one lacks what the other requires. What is one of several types, one of listed values or anything differs from
+// nothing.
+func Differ(out, in *Schema) bool {
+	a, b := out.root.single(maxUnionDepth), in.root.single(maxUnionDepth)
+	if a == nil || b == nil {
+		return false
+	}
+	k, l := a.kinds()[0], b.kinds()[0]
+	if k == kindObject && l == kindObject {
+		return assignObject(a, b, maxAssignDepth) != ""
+	}
+	return k != l && (k != kindInteger || l != kindNumber)
+}
+
+// single is the only member of n that is not null, when it is of one type; nil otherwise.
+func (n *node) single(depth int) *node {
+	n = n.deref()
+	if depth == 0 || n.hasEnum || n.never || n.any() {
+		return nil
+	}
+	if len(n.alternatives) == 0 {
+		return n
+	}
+	var only *node
+	for _, m := range n.alternatives {
+		switch {
+		case m.onlyNull():
+		case only != nil:
+			return nil
+		default:
+			only = m
+		}
+	}
+	if only == nil {
+		return nil
+	}
+	return only.single(depth - 1)
+}
+
 func assign(out, in *node, depth int) string {
 	out, in = out.deref(), in.deref()
 	if depth == 0 || out.any() || in.any() {

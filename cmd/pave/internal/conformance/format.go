@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -252,6 +253,9 @@ func checkRegistry(v *vector) Outcome {
 	}
 	parsed := make([]flows.Version, len(spec.Order))
 	for i, text := range spec.Order {
+		if slices.Contains(spec.Order[:i], text) {
+			return v.compare(outcomeOf(nil, fmt.Errorf("version %q is registered: %w", text, flows.CWFlowExists)))
+		}
 		var err error
 		if parsed[i], err = flows.ParseVersion(text); err == nil {
 			continue
