@@ -16,28 +16,41 @@ import (
 	"pave/governance/runs"
 	statestore "pave/governance/store"
 	"pave/ingest"
+	"pave/ingest/deadletter"
+	"pave/ingest/otlp"
 	"pave/ingest/store"
 	"pave/observer"
 )
 
-// Deps are the parts of the domain that the API speaks for. All fields are required.
+// Deps are the parts of the domain that the API speaks for. All fields but Rates are required.
 type Deps struct {
-	Recorder  Recorder
-	Sessions  Sessions
-	Proposals Proposals
-	Discuss   Discussion
-	Flows     Flows
-	Tools     Tools
-	Runs      Runs
-	Workers   Workers
-	Mining    Mining
-	Passes    Passes
-	Keys      Keys
-	Admin     Admin
-	Reports   Reports
-	Walks     Walks
-	Status    Status
-	OTLP      OTLP
+	Recorder    Recorder
+	Sessions    Sessions
+	Proposals   Proposals
+	Discuss     Discussion
+	Flows       Flows
+	Tools       Tools
+	Runs        Runs
+	Workers     Workers
+	Mining      Mining
+	Passes      Passes
+	Keys        Keys
+	Admin       Admin
+	Reports     Reports
+	Walks       Walks
+	Status      Status
+	OTLP        OTLP
+	DeadLetters DeadLetters
+	Rates       *ingest.RateLimiter // of the JSON API; nil is no limit
+}
+
+// DeadLetters are the telemetry requests that could not be read.
+type DeadLetters interface {
+	// List returns up to limit letters after the id, oldest first, without their bodies.
+	List(tenant, after string, limit int) ([]deadletter.Letter, error)
+	// Retry takes a letter as if it were sent now, and removes it when that went well.
+	Retry(ctx context.Context, tenant, id string) (otlp.Stats, error)
+	Delete(tenant, id string) error
 }
 
 // OTLP are the receivers of the protocol's three signals. They check and inflate bodies themselves.

@@ -3,6 +3,7 @@ package api
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"time"
@@ -35,7 +36,15 @@ func (s *Server) mountRaw() {
 // recordToolCalls decodes records one by one, makes the good ones durable together and answers what became of each.
 func (s *Server) recordToolCalls(c echo.Context) error {
 	ctx := c.Request().Context()
-	tenant := actorFrom(ctx).Tenant
+	tenant, key := actorFrom(ctx).Tenant, actorFrom(ctx).Key
+	if rates := s.deps.Rates; rates != nil {
+		if err := rates.Admit(key); err != nil {
+			return err
+		}
+		counted := &countedReader{r: c.Request().Body}
+		c.Request().Body = counted
+		defer func() { rates.Charge(key, counted.records, counted.bytes) }()
+	}
 	var events []ingest.Event
 	var rejected []ingest.RecordError
 	for event, err := range ingest.DecodeRecords(c.Request().Body, ingest.DecodeOptions{Limits: s.opts.Limits, Origin: ingest.OriginAgent}) {
@@ -47,6 +56,9 @@ func (s *Server) recordToolCalls(c echo.Context) error {
 			return err
 		}
 		events = append(events, event)
+	}
+	if counted, ok := c.Request().Body.(*countedReader); ok {
+		counted.records = len(events) + len(rejected)
 	}
 	if len(events) == 0 && len(rejected) > 0 {
 		return nothingAccepted(rejected)
@@ -71,6 +83,21 @@ func (s *Server) recordToolCalls(c echo.Context) error {
 	}
 	return c.JSON(http.StatusOK, out)
 }
+
+// countedReader counts what a key sends.
+type countedReader struct {
+	r       io.ReadCloser
+	bytes   int64
+	records int
+}
+
+func (c *countedReader) Read(p []byte) (int, error) {
+	n, err := c.r.Read(p)
+	c.bytes += int64(n)
+	return n, err
+}
+
+func (c *countedReader) Close() error { return c.r.Close() }
 
 func rejectedRecord(e ingest.RecordError) gen.RejectedRecord {
 	return gen.RejectedRecord{Index: e.Index, Line: e.Line, Code: string(e.Code), Pointer: e.Pointer, Detail: e.Message}

@@ -164,7 +164,7 @@ func (s *Service) Authenticate(ctx context.Context, secret string) (Actor, error
 		return Actor{}, refused
 	}
 	s.touch(ctx, row, now)
-	return Actor{Tenant: row.Tenant, Principal: row.Principal, Scopes: apiKey(row).Scopes}, nil
+	return Actor{Tenant: row.Tenant, Principal: row.Principal, Scopes: apiKey(row).Scopes, Key: prefix}, nil
 }
 
 // keyByPrefix reads through the cache of keys that exist; strangers' prefixes are not kept, so it stays small.

@@ -178,6 +178,7 @@ type Actor struct {
 	Tenant    string
 	Principal string // "person:alice", "service:ci", "local:root"
 	Scopes    []Scope
+	Key       string // prefix of the API key that it came with, "" for others
 }
 
 // APIKey is a stored key; the secret itself is shown once and only its SHA-256 is kept.

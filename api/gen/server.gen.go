@@ -34,6 +34,15 @@ type ServerInterface interface {
 	// ListCapabilities Active flows that have a capability id, by flow name.
 	// (GET /api/v1/capabilities)
 	ListCapabilities(ctx echo.Context, params ListCapabilitiesParams) error
+	// ListDeadLetters Telemetry requests that could not be read, oldest first.
+	// (GET /api/v1/dead-letters)
+	ListDeadLetters(ctx echo.Context, params ListDeadLettersParams) error
+	// DeleteDeadLetter Drop a request that could not be read.
+	// (DELETE /api/v1/dead-letters/{id})
+	DeleteDeadLetter(ctx echo.Context, id ID) error
+	// RetryDeadLetter Take a request again as if it were sent now; it is removed when it can be read.
+	// (POST /api/v1/dead-letters/{id}/retry)
+	RetryDeadLetter(ctx echo.Context, id ID) error
 	// ListFlows Flows by name, each with its versions.
 	// (GET /api/v1/flows)
 	ListFlows(ctx echo.Context, params ListFlowsParams) error
@@ -290,6 +299,63 @@ func (w *ServerInterfaceWrapper) ListCapabilities(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.ListCapabilities(ctx, params)
+	return err
+}
+
+// ListDeadLetters converts echo context to params.
+func (w *ServerInterfaceWrapper) ListDeadLetters(ctx echo.Context) error {
+	var err error
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListDeadLettersParams
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter limit: %s", err))
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", ctx.QueryParams(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter cursor: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListDeadLetters(ctx, params)
+	return err
+}
+
+// DeleteDeadLetter converts echo context to params.
+func (w *ServerInterfaceWrapper) DeleteDeadLetter(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.DeleteDeadLetter(ctx, id)
+	return err
+}
+
+// RetryDeadLetter converts echo context to params.
+func (w *ServerInterfaceWrapper) RetryDeadLetter(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.RetryDeadLetter(ctx, id)
 	return err
 }
 
@@ -1685,6 +1751,9 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.GET(options.BaseURL+"/api/v1/api-keys", wrapper.ListAPIKeys, options.OperationMiddlewares["listApiKeys"]...)
 	router.POST(options.BaseURL+"/api/v1/api-keys", wrapper.CreateAPIKey, options.OperationMiddlewares["createApiKey"]...)
 	router.DELETE(options.BaseURL+"/api/v1/api-keys/:id", wrapper.RevokeAPIKey, options.OperationMiddlewares["revokeApiKey"]...)
+	router.GET(options.BaseURL+"/api/v1/dead-letters", wrapper.ListDeadLetters, options.OperationMiddlewares["listDeadLetters"]...)
+	router.DELETE(options.BaseURL+"/api/v1/dead-letters/:id", wrapper.DeleteDeadLetter, options.OperationMiddlewares["deleteDeadLetter"]...)
+	router.POST(options.BaseURL+"/api/v1/dead-letters/:id/retry", wrapper.RetryDeadLetter, options.OperationMiddlewares["retryDeadLetter"]...)
 	router.GET(options.BaseURL+"/api/v1/audit-events", wrapper.ListAuditEvents, options.OperationMiddlewares["listAuditEvents"]...)
 	router.GET(options.BaseURL+"/api/v1/policies", wrapper.GetPolicy, options.OperationMiddlewares["getPolicy"]...)
 	router.PUT(options.BaseURL+"/api/v1/policies", wrapper.PutPolicy, options.OperationMiddlewares["putPolicy"]...)
@@ -1926,6 +1995,117 @@ type ListCapabilitiesdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response ListCapabilitiesdefaultApplicationProblemPlusJSONResponse) VisitListCapabilitiesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListDeadLettersRequestObject struct {
+	Params ListDeadLettersParams
+}
+
+type ListDeadLettersResponseObject interface {
+	VisitListDeadLettersResponse(w http.ResponseWriter) error
+}
+
+type ListDeadLetters200JSONResponse DeadLetterPage
+
+func (response ListDeadLetters200JSONResponse) VisitListDeadLettersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListDeadLettersdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListDeadLettersdefaultApplicationProblemPlusJSONResponse) VisitListDeadLettersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteDeadLetterRequestObject struct {
+	ID ID `json:"id"`
+}
+
+type DeleteDeadLetterResponseObject interface {
+	VisitDeleteDeadLetterResponse(w http.ResponseWriter) error
+}
+
+type DeleteDeadLetter204Response struct {
+}
+
+func (response DeleteDeadLetter204Response) VisitDeleteDeadLetterResponse(w http.ResponseWriter) error {
+	w.WriteHeader(204)
+	return nil
+}
+
+type DeleteDeadLetterdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response DeleteDeadLetterdefaultApplicationProblemPlusJSONResponse) VisitDeleteDeadLetterResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RetryDeadLetterRequestObject struct {
+	ID ID `json:"id"`
+}
+
+type RetryDeadLetterResponseObject interface {
+	VisitRetryDeadLetterResponse(w http.ResponseWriter) error
+}
+
+type RetryDeadLetter200JSONResponse DeadLetterRetry
+
+func (response RetryDeadLetter200JSONResponse) VisitRetryDeadLetterResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RetryDeadLetterdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response RetryDeadLetterdefaultApplicationProblemPlusJSONResponse) VisitRetryDeadLetterResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -4381,6 +4561,15 @@ type StrictServerInterface interface {
 	// ListCapabilities Active flows that have a capability id, by flow name.
 	// (GET /api/v1/capabilities)
 	ListCapabilities(ctx context.Context, request ListCapabilitiesRequestObject) (ListCapabilitiesResponseObject, error)
+	// ListDeadLetters Telemetry requests that could not be read, oldest first.
+	// (GET /api/v1/dead-letters)
+	ListDeadLetters(ctx context.Context, request ListDeadLettersRequestObject) (ListDeadLettersResponseObject, error)
+	// DeleteDeadLetter Drop a request that could not be read.
+	// (DELETE /api/v1/dead-letters/{id})
+	DeleteDeadLetter(ctx context.Context, request DeleteDeadLetterRequestObject) (DeleteDeadLetterResponseObject, error)
+	// RetryDeadLetter Take a request again as if it were sent now; it is removed when it can be read.
+	// (POST /api/v1/dead-letters/{id}/retry)
+	RetryDeadLetter(ctx context.Context, request RetryDeadLetterRequestObject) (RetryDeadLetterResponseObject, error)
 	// ListFlows Flows by name, each with its versions.
 	// (GET /api/v1/flows)
 	ListFlows(ctx context.Context, request ListFlowsRequestObject) (ListFlowsResponseObject, error)
@@ -4701,6 +4890,81 @@ func (sh *strictHandler) ListCapabilities(ctx echo.Context, params ListCapabilit
 		return err
 	} else if validResponse, ok := response.(ListCapabilitiesResponseObject); ok {
 		return validResponse.VisitListCapabilitiesResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ListDeadLetters operation middleware
+func (sh *strictHandler) ListDeadLetters(ctx echo.Context, params ListDeadLettersParams) error {
+	var request ListDeadLettersRequestObject
+
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListDeadLetters(ctx.Request().Context(), request.(ListDeadLettersRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListDeadLetters")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ListDeadLettersResponseObject); ok {
+		return validResponse.VisitListDeadLettersResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// DeleteDeadLetter operation middleware
+func (sh *strictHandler) DeleteDeadLetter(ctx echo.Context, id ID) error {
+	var request DeleteDeadLetterRequestObject
+
+	request.ID = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.DeleteDeadLetter(ctx.Request().Context(), request.(DeleteDeadLetterRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DeleteDeadLetter")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(DeleteDeadLetterResponseObject); ok {
+		return validResponse.VisitDeleteDeadLetterResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// RetryDeadLetter operation middleware
+func (sh *strictHandler) RetryDeadLetter(ctx echo.Context, id ID) error {
+	var request RetryDeadLetterRequestObject
+
+	request.ID = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.RetryDeadLetter(ctx.Request().Context(), request.(RetryDeadLetterRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "RetryDeadLetter")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(RetryDeadLetterResponseObject); ok {
+		return validResponse.VisitRetryDeadLetterResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

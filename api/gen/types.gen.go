@@ -1302,6 +1302,41 @@ type DataFlow struct {
 	Steps   [][]ArgFlow `json:"steps"`
 }
 
+// DeadLetter defines model for DeadLetter.
+type DeadLetter struct {
+	Bytes int `json:"bytes"`
+
+	// Encoding protobuf or json
+	Encoding   string    `json:"encoding"`
+	ID         string    `json:"id"`
+	Reason     string    `json:"reason"`
+	ReceivedAt time.Time `json:"received_at"`
+
+	// Signal traces or logs
+	Signal string `json:"signal"`
+}
+
+// DeadLetterPage defines model for DeadLetterPage.
+type DeadLetterPage struct {
+	Items      []DeadLetter `json:"items"`
+	NextCursor string       `json:"next_cursor,omitempty,omitzero"`
+}
+
+// DeadLetterRetry defines model for DeadLetterRetry.
+type DeadLetterRetry struct {
+	// Events events that are durable now
+	Events int `json:"events"`
+
+	// Filtered records that tell of no agent
+	Filtered int `json:"filtered"`
+
+	// Records spans or log records in the request
+	Records int `json:"records"`
+
+	// Rejected records that cannot be used
+	Rejected int `json:"rejected"`
+}
+
 // Diagnostic defines model for Diagnostic.
 type Diagnostic struct {
 	// Code Stable issue type.
@@ -2900,6 +2935,15 @@ type ListAuditEventsParams struct {
 
 // ListCapabilitiesParams defines parameters for ListCapabilities.
 type ListCapabilitiesParams struct {
+	// Limit Rows on a page; 0 takes the default.
+	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
+
+	// Cursor The `next_cursor` of the page before.
+	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
+}
+
+// ListDeadLettersParams defines parameters for ListDeadLetters.
+type ListDeadLettersParams struct {
 	// Limit Rows on a page; 0 takes the default.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 

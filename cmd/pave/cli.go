@@ -50,6 +50,7 @@ type cli struct {
 	Replay      replayCmd      `cmd:"" help:"Run a recorded run again and show what differs."`
 	Runs        runsCmd        `cmd:"" help:"List, show and draw runs, and what they teach."`
 	Report      reportCmd      `cmd:"" help:"Show what the runs avoided."`
+	DeadLetters deadLettersCmd `cmd:"" help:"Telemetry requests that could not be read."`
 	Keys        keysCmd        `cmd:"" help:"Create, list and revoke API keys."`
 	Demo        demoCmd        `cmd:"" help:"Play the whole loop on this machine."`
 	Bench       benchCmd       `cmd:"" help:"Measure pave on this machine."`

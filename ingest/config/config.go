@@ -15,6 +15,10 @@
 //	  names: [badge_no]              # members whose values are secret too
 //	  allow: [session_token]         # and those that are not
 //	  emails: true
+//	rates:                           # what a key may send a second, and bursts of ten seconds' worth
+//	  default: {requests: 100, records: 20000, bytes: 50000000}
+//	  keys:                          # by the prefix that `pave keys list` shows; "" are callers without a key
+//	    k3j9d2x1: {records: 1000}
 package config
 
 import (
@@ -36,6 +40,7 @@ type Config struct {
 	Mapping *otlp.Mapping // nil where the file has none
 	Policy  ingest.Policy
 	Secrets secrets.Options
+	Rates   *ingest.RateLimiter // nil where the file has none
 }
 
 type file struct {
@@ -51,6 +56,10 @@ type file struct {
 		Allow  []string `yaml:"allow"`
 		Emails bool     `yaml:"emails"`
 	} `yaml:"redact"`
+	Rates *struct {
+		Default ingest.Rates            `yaml:"default"`
+		Keys    map[string]ingest.Rates `yaml:"keys"`
+	} `yaml:"rates"`
 }
 
 // Parse reads the file. Errors are *flows.Error of CodeInvalid and say what to change.
@@ -67,6 +76,17 @@ func Parse(raw []byte) (Config, error) {
 	c := Config{Secrets: secrets.Options{Names: f.Redact.Names, Allow: f.Redact.Allow, Emails: f.Redact.Emails}}
 	if len(f.Calls) > 0 || len(f.Sessions) > 0 {
 		c.Mapping = &f.Mapping
+	}
+	if f.Rates != nil {
+		for key, r := range f.Rates.Keys {
+			if r.Requests < 0 || r.Records < 0 || r.Bytes < 0 {
+				return Config{}, flows.NewError(flows.CodeInvalid, fmt.Sprintf("the rates of key %q must not be negative; leave one out for no limit", key))
+			}
+		}
+		if d := f.Rates.Default; d.Requests < 0 || d.Records < 0 || d.Bytes < 0 {
+			return Config{}, flows.NewError(flows.CodeInvalid, "the default rates must not be negative; leave one out for no limit")
+		}
+		c.Rates = ingest.NewRateLimiter(f.Rates.Default, f.Rates.Keys, nil)
 	}
 	for i, rule := range f.Capture {
 		if rule == (ingest.CaptureRule{}) {

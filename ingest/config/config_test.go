@@ -43,7 +43,7 @@ redact: {names: [badge_no], allow: [session_token], emails: true}
 
 func TestParseRefuses(t *testing.T) {
 	for text, message := range map[string]string{
-		"capture: [{}]": "capture rule 1", "captures: []": "captures", "calls: [{name: x}]": "when", "failures: [{result: '('}]": "regular expression", "sessions: {a: b}": "ingest settings", "calls: [": "ingest settings",
+		"capture: [{}]": "capture rule 1", "captures: []": "captures", "rates: {keys: {k: {bytes: -1}}}": "\"k\" must not be negative", "rates: {default: {records: -1}}": "default rates", "calls: [{name: x}]": "when", "failures: [{result: '('}]": "regular expression", "sessions: {a: b}": "ingest settings", "calls: [": "ingest settings",
 	} {
 		_, err := Parse([]byte(text))
 		require.Equal(t, flows.CodeInvalid, flows.CodeOf(err), text)
@@ -53,7 +53,7 @@ func TestParseRefuses(t *testing.T) {
 
 func FuzzParse(f *testing.F) {
 	f.Add([]byte("sessions: [a]\ncapture: [{tool: x}]"))
-	f.Add([]byte("calls: [{name: a, when: {b: c}}]\nredact: {emails: true}"))
+	f.Add([]byte("calls: [{name: a, when: {b: c}}]\nredact: {emails: true}\nrates: {default: {records: 5}, keys: {k: {bytes: -1}}}"))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		if _, err := Parse(raw); err != nil && flows.CodeOf(err) != flows.CodeInvalid {
 			t.Fatal(err)

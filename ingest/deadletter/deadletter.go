@@ -31,6 +31,7 @@ type Letter struct {
 	Encoding string // protobuf, json
 	Reason   string // why it could not be read
 	Body     []byte // as sent, after decompression
+	Size     int    `json:"-"` // bytes of the body, where a list leaves it out
 }
 
 // Options bound a Store; zero fields take the defaults.
@@ -207,25 +208,4 @@ func (s *Store) Delete(id string) error {
 		return s.remove(i)
 	}
 	return nil
-}
-
-// Replay gives each letter to take, oldest first, and removes those that it takes. It returns how many, and the errors of
-// the others.
-func (s *Store) Replay(take func(Letter) error) (taken int, err error) {
-	var errs []error
-	for _, id := range s.IDs() {
-		l, err := s.Get(id)
-		if err == nil {
-			err = take(l)
-		}
-		if err == nil {
-			err = s.Delete(id)
-		}
-		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", id, err))
-			continue
-		}
-		taken++
-	}
-	return taken, errors.Join(errs...)
 }

@@ -2,7 +2,6 @@ package otlp
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"net/http"
 	"strings"
@@ -169,9 +168,18 @@ func TestDeadLetters(t *testing.T) {
 	rec.panics = false
 	require.Len(t, letters.IDs(), 4)
 	h := New(rec, Options{})
-	taken, err := letters.Replay(func(l deadletter.Letter) error { return h.Replay(context.Background(), l) })
-	require.Equal(t, 1, taken)
-	require.Equal(t, flows.CodeInvalid, flows.CodeOf(err))
+	for i, id := range letters.IDs() {
+		l, err := letters.Get(id)
+		require.NoError(t, err)
+		stats, err := h.Replay(t.Context(), l)
+		if i < 3 {
+			require.Equal(t, flows.CodeInvalid, flows.CodeOf(err))
+			continue
+		}
+		require.NoError(t, err)
+		require.Equal(t, 12, stats.Total)
+		require.NoError(t, letters.Delete(id))
+	}
 	require.Equal(t, 8, countCalls(rec.events))
 	require.Len(t, letters.IDs(), 3)
 }

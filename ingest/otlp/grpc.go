@@ -8,13 +8,12 @@ import (
 	"sync/atomic"
 	"time"
 
-	"go.opentelemetry.io/collector/pdata/plog/plogotlp"
-	"go.opentelemetry.io/collector/pdata/pmetric/pmetricotlp"
-	"go.opentelemetry.io/collector/pdata/ptrace/ptraceotlp"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	_ "google.golang.org/grpc/encoding/gzip" // clients send gzip
 	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/stats"
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/tap"
@@ -24,10 +23,10 @@ import (
 	"pave/ingest"
 )
 
-// Authorizer lets a gRPC client in. Header is its metadata with keys in lower case; it returns the client's tenant, or a
+// Authorizer lets a gRPC client in. Header is its metadata with keys in lower case; it returns who the client is, or a
 // *flows.Error of CodeUnauthenticated or CodeForbidden. It is asked before a request is read and must be quick.
 type Authorizer interface {
-	AuthorizeIngest(ctx context.Context, header map[string][]string) (tenant string, err error)
+	AuthorizeIngest(ctx context.Context, header map[string][]string) (Sender, error)
 }
 
 // GRPCOptions configure a gRPC server; the zero value lets everyone in as the default tenant.
@@ -57,20 +56,22 @@ func (h *Handler) GRPC(opts GRPCOptions) *grpc.Server {
 		grpc.InTapHandle(gate.tap),
 		grpc.StatsHandler(gate),
 		grpc.ChainUnaryInterceptor(gate.recovered),
+		grpc.ForceServerCodecV2(frames{}),
 	}, opts.Server...)...)
-	ptraceotlp.RegisterGRPCServer(server, &traceService{h: h})
-	plogotlp.RegisterGRPCServer(server, &logService{h: h})
-	pmetricotlp.RegisterGRPCServer(server, &metricService{})
+	const services = "opentelemetry.proto.collector."
+	server.RegisterService(h.service(services+"trace.v1.TraceService", SignalTraces, partialTraces), nil)
+	server.RegisterService(h.service(services+"logs.v1.LogsService", SignalLogs, partialLogs), nil)
+	server.RegisterService(h.service(services+"metrics.v1.MetricsService", SignalMetrics, nil), nil)
 	return server
 }
 
-type tenantKey struct{}
+type senderKey struct{}
 
-func tenantOf(ctx context.Context) string {
-	if tenant, ok := ctx.Value(tenantKey{}).(string); ok {
-		return tenant
+func senderOf(ctx context.Context) Sender {
+	if s, ok := ctx.Value(senderKey{}).(Sender); ok {
+		return s
 	}
-	return ingest.DefaultTenant
+	return Sender{Tenant: ingest.DefaultTenant}
 }
 
 // gate lets requests in and counts them.
@@ -85,14 +86,17 @@ func (g *gate) tap(ctx context.Context, info *tap.Info) (context.Context, error)
 	if g.open.Load() >= int64(g.opts.Requests) {
 		return nil, g.h.status(ctx, flows.NewError(flows.CodeFull, "too many requests are being received at once; send the request again later"))
 	}
-	if g.opts.Authorizer == nil {
-		return ctx, nil
+	sender := senderOf(ctx)
+	if g.opts.Authorizer != nil {
+		var err error
+		if sender, err = g.opts.Authorizer.AuthorizeIngest(ctx, info.Header); err != nil {
+			return nil, g.h.status(ctx, err)
+		}
 	}
-	tenant, err := g.opts.Authorizer.AuthorizeIngest(ctx, info.Header)
-	if err != nil {
+	if err := g.h.admit(sender.Key); err != nil {
 		return nil, g.h.status(ctx, err)
 	}
-	return context.WithValue(ctx, tenantKey{}, tenant), nil
+	return context.WithValue(ctx, senderKey{}, sender), nil
 }
 
 func (g *gate) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context   { return ctx }
@@ -123,6 +127,9 @@ func (g *gate) recovered(ctx context.Context, req any, info *grpc.UnaryServerInf
 // status is the error as a client is told, with the time to wait where the same request may succeed later.
 func (h *Handler) status(ctx context.Context, err error) error {
 	f := h.failure(ctx, err)
+	if f.code == codes.ResourceExhausted && f.retry > 0 { // clients surely send again after this one
+		f.code = codes.Unavailable
+	}
 	st := status.New(f.code, strings.ToValidUTF8(f.message, "\uFFFD"))
 	if f.retry > 0 {
 		if detailed, err := st.WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(f.retry)}); err == nil {
@@ -132,46 +139,66 @@ func (h *Handler) status(ctx context.Context, err error) error {
 	return st.Err()
 }
 
-type traceService struct {
-	ptraceotlp.UnimplementedGRPCServer
-	h *Handler
-}
+// frame is a message as it came, or as it goes: requests are decoded only after it is known that they can be afforded, by
+// what decodes them over HTTP.
+type frame struct{ body []byte }
 
-func (s *traceService) Export(ctx context.Context, req ptraceotlp.ExportRequest) (ptraceotlp.ExportResponse, error) {
-	res := ptraceotlp.NewExportResponse()
-	events, mapped := s.h.reader.MapTraces(req.Traces())
-	if err := s.h.record(ctx, tenantOf(ctx), SignalTraces, events, mapped); err != nil {
-		return res, s.h.status(ctx, err)
+// frames is the codec of frames.
+type frames struct{}
+
+func (frames) Name() string { return "proto" }
+
+func (frames) Marshal(v any) (mem.BufferSlice, error) {
+	f, ok := v.(*frame)
+	if !ok {
+		return nil, fmt.Errorf("no frame but a %T", v)
 	}
-	if message := remark(mapped, nil); message != "" {
-		res.PartialSuccess().SetRejectedSpans(int64(mapped.Rejected))
-		res.PartialSuccess().SetErrorMessage(message)
+	return mem.BufferSlice{mem.SliceBuffer(f.body)}, nil
+}
+
+func (frames) Unmarshal(data mem.BufferSlice, v any) error {
+	f, ok := v.(*frame)
+	if !ok {
+		return fmt.Errorf("no frame but a %T", v)
 	}
-	return res, nil
+	f.body = data.Materialize()
+	return nil
 }
 
-type logService struct {
-	plogotlp.UnimplementedGRPCServer
-	h *Handler
-}
-
-func (s *logService) Export(ctx context.Context, req plogotlp.ExportRequest) (plogotlp.ExportResponse, error) {
-	res := plogotlp.NewExportResponse()
-	events, mapped := s.h.reader.MapLogs(req.Logs())
-	if err := s.h.record(ctx, tenantOf(ctx), SignalLogs, events, mapped); err != nil {
-		return res, s.h.status(ctx, err)
+// service describes the one method of a signal's service.
+func (h *Handler) service(name string, signal Signal, partial func(Stats, string) marshaler) *grpc.ServiceDesc {
+	export := func(_ any, ctx context.Context, decode func(any) error, intercept grpc.UnaryServerInterceptor) (any, error) {
+		request := new(frame)
+		if err := decode(request); err != nil {
+			return nil, err
+		}
+		info := &grpc.UnaryServerInfo{FullMethod: "/" + name + "/Export"}
+		return intercept(ctx, request, info, func(ctx context.Context, _ any) (any, error) {
+			answer, err := h.export(ctx, signal, request.body, partial)
+			if err != nil {
+				return nil, h.status(ctx, err)
+			}
+			return &frame{answer}, nil
+		})
 	}
-	if message := remark(mapped, nil); message != "" {
-		res.PartialSuccess().SetRejectedLogRecords(int64(mapped.Rejected))
-		res.PartialSuccess().SetErrorMessage(message)
+	return &grpc.ServiceDesc{ServiceName: name, HandlerType: (*any)(nil), Methods: []grpc.MethodDesc{{MethodName: "Export", Handler: export}}}
+}
+
+// export takes one request and answers it.
+func (h *Handler) export(ctx context.Context, signal Signal, body []byte, partial func(Stats, string) marshaler) ([]byte, error) {
+	size := int64(len(body))
+	defer h.inFlight.Add(-size)
+	if h.inFlight.Add(size) > h.opts.InFlight {
+		return nil, errInFlight
 	}
-	return res, nil
-}
-
-type metricService struct {
-	pmetricotlp.UnimplementedGRPCServer
-}
-
-func (*metricService) Export(context.Context, pmetricotlp.ExportRequest) (pmetricotlp.ExportResponse, error) {
-	return pmetricotlp.NewExportResponse(), nil
+	sender := senderOf(ctx)
+	stats, err := h.take(ctx, sender.Tenant, signal, Protobuf, body)
+	h.charge(sender.Key, stats.Total, size)
+	if err != nil {
+		return nil, err
+	}
+	if message := remark(stats, nil); message != "" {
+		return partial(stats, message).MarshalProto()
+	}
+	return nil, nil
 }

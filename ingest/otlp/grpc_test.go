@@ -1,8 +1,11 @@
 package otlp
 
 import (
+	"bytes"
 	"context"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -19,9 +22,13 @@ import (
 	"google.golang.org/grpc/encoding/gzip"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/types/known/emptypb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"pave/flows"
 	"pave/ingest"
+	"pave/ingest/deadletter"
 )
 
 // dial serves h over gRPC and returns a client of it.
@@ -67,7 +74,7 @@ func TestGRPC(t *testing.T) {
 	require.Equal(t, 18, countCalls(rec.events))
 	_, err = pmetricotlp.NewGRPCClient(conn).Export(ctx, pmetricotlp.NewExportRequest())
 	require.NoError(t, err, "metrics are taken and dropped")
-	require.Equal(t, []string{"traces", "traces", "logs"}, observed)
+	require.Equal(t, []string{"traces", "traces", "logs", "metrics"}, observed)
 }
 
 func TestGRPCPartialSuccess(t *testing.T) {
@@ -88,7 +95,7 @@ func TestGRPCErrors(t *testing.T) {
 		retry time.Duration
 	}{
 		"full":   {&sinkRecorder{err: &flows.Error{Code: flows.CodeFull, Message: "full", Err: &ingest.RetryError{After: 7 * time.Second}}}, codes.Unavailable, 7 * time.Second},
-		"rate":   {&sinkRecorder{err: flows.NewError(flows.CodeRateLimited, "slower")}, codes.ResourceExhausted, time.Second},
+		"rate":   {&sinkRecorder{err: flows.NewError(flows.CodeRateLimited, "slower")}, codes.Unavailable, time.Second},
 		"broken": {&sinkRecorder{err: context.DeadlineExceeded}, codes.Internal, 0},
 		"panic":  {&sinkRecorder{panics: true}, codes.Internal, 0},
 	} {
@@ -125,17 +132,17 @@ func TestGRPCSizes(t *testing.T) {
 // keys lets the bearer of a key in.
 type keys map[string]string
 
-func (k keys) AuthorizeIngest(_ context.Context, header map[string][]string) (string, error) {
+func (k keys) AuthorizeIngest(_ context.Context, header map[string][]string) (Sender, error) {
 	for _, v := range header["authorization"] {
 		tenant, ok := k[strings.TrimPrefix(v, "Bearer ")]
 		switch {
 		case ok && tenant == "":
-			return "", flows.NewError(flows.CodeForbidden, "this key may not send telemetry")
+			return Sender{}, flows.NewError(flows.CodeForbidden, "this key may not send telemetry")
 		case ok:
-			return tenant, nil
+			return Sender{Tenant: tenant, Key: v}, nil
 		}
 	}
-	return "", flows.NewError(flows.CodeUnauthenticated, "send a key")
+	return Sender{}, flows.NewError(flows.CodeUnauthenticated, "send a key")
 }
 
 func TestGRPCAuthorization(t *testing.T) {
@@ -177,4 +184,61 @@ func TestGRPCRequestsAreBounded(t *testing.T) {
 	require.Len(t, status.Convert(err).Details(), 1)
 	close(slow.finish)
 	require.NoError(t, <-done)
+}
+
+// A message that is no OTLP is the sender's mistake and a dead letter, as over HTTP.
+func TestGRPCUndecodable(t *testing.T) {
+	letters, err := deadletter.Open(t.TempDir(), []byte("key"), deadletter.Options{})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, letters.Close()) })
+	conn := dial(t, New(&sinkRecorder{}, Options{DeadLetters: letters}), GRPCOptions{})
+	// A request of another service that has a text where traces have a message.
+	err = conn.Invoke(t.Context(), "/opentelemetry.proto.collector.trace.v1.TraceService/Export", wrapperspb.String("no OTLP"), &emptypb.Empty{})
+	require.Equal(t, codes.InvalidArgument, status.Code(err), "%v", err)
+	require.Len(t, letters.IDs(), 1)
+
+	// Before anything is decoded: a small message that would be large in memory, and one beside too many others.
+	many := bytes.Repeat(protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), nil), 5_000_000)
+	big := New(&sinkRecorder{}, Options{})
+	_, err = big.export(t.Context(), SignalTraces, many, partialTraces)
+	require.Equal(t, flows.CodeTooLarge, flows.CodeOf(err))
+	_, err = New(&sinkRecorder{}, Options{InFlight: 10}).export(t.Context(), SignalTraces, make([]byte, 11), partialTraces)
+	require.Equal(t, flows.CodeFull, flows.CodeOf(err))
+}
+
+// Rates hold a key over both transports, and clients are told when to come again.
+func TestRatesOfAKey(t *testing.T) {
+	limiter := ingest.NewRateLimiter(ingest.Rates{}, map[string]ingest.Rates{"k1": {Records: 0.1}}, nil) // a burst of one record
+	h := New(&sinkRecorder{}, Options{Rates: limiter, Sender: func(r *http.Request) Sender { return Sender{Tenant: "t", Key: r.Header.Get("x-key")} }})
+	mux := http.NewServeMux()
+	h.Register(mux)
+	web := httptest.NewServer(mux)
+	t.Cleanup(web.Close)
+	send := func(key string) *http.Response {
+		body, err := captured(t).MarshalProto()
+		require.NoError(t, err)
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, web.URL+"/v1/traces", bytes.NewReader(body))
+		require.NoError(t, err)
+		req.Header.Set("Content-Type", typeProto)
+		req.Header.Set("x-key", key)
+		res, err := http.DefaultClient.Do(req)
+		require.NoError(t, err)
+		require.NoError(t, res.Body.Close())
+		return res
+	}
+	require.Equal(t, 200, send("k1").StatusCode)
+	again := send("k1")
+	require.Equal(t, 429, again.StatusCode)
+	require.NotEmpty(t, again.Header.Get("Retry-After"))
+	require.Equal(t, 200, send("k2").StatusCode)
+
+	conn := dial(t, h, GRPCOptions{Authorizer: keys{"k1": "t"}})
+	call := func(key string) error {
+		ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", key)
+		_, err := ptraceotlp.NewGRPCClient(conn).Export(ctx, captured(t))
+		return err
+	}
+	err := call("k1")
+	require.Equal(t, codes.Unavailable, status.Code(err), "%v", err)
+	require.NotEmpty(t, status.Convert(err).Details())
 }

@@ -37,6 +37,12 @@ const (
 	SignalMetrics Signal = "metrics"
 )
 
+// Sender is who sent a request.
+type Sender struct {
+	Tenant string
+	Key    string // the API key by its public name, "" when none was needed
+}
+
 // Options configure a Handler; the zero value is ready to use.
 type Options struct {
 	// Limits: Body, Inflated, Ratio, Group, and those of Reader.
@@ -46,8 +52,10 @@ type Options struct {
 	// InFlight bounds the bytes of request bodies that are in memory at once, 256 MiB when zero. What does not fit is
 	// asked to come again.
 	InFlight int64
-	// Tenant names the tenant of an HTTP request that was let in; nil is the default tenant.
-	Tenant func(*http.Request) string
+	// Sender names who sent an HTTP request that was let in; nil is the default tenant without a key.
+	Sender func(*http.Request) Sender
+	// Rates hold keys to their rates; nil is no limit.
+	Rates *ingest.RateLimiter
 	// Observe is told of every request that was mapped, for metrics; nil is none.
 	Observe func(signal string, stats Stats)
 	// DeadLetters takes bodies that could not be read; nil drops them.
@@ -70,8 +78,8 @@ type Handler struct {
 func New(rec Recorder, opts Options) *Handler {
 	opts.Limits = opts.Limits.WithDefaults()
 	opts.InFlight = cmp.Or(opts.InFlight, 256<<20)
-	if opts.Tenant == nil {
-		opts.Tenant = func(*http.Request) string { return ingest.DefaultTenant }
+	if opts.Sender == nil {
+		opts.Sender = func(*http.Request) Sender { return Sender{Tenant: ingest.DefaultTenant} }
 	}
 	if opts.Observe == nil {
 		opts.Observe = func(string, Stats) {}
@@ -80,6 +88,21 @@ func New(rec Recorder, opts Options) *Handler {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
 	return &Handler{rec: rec, opts: opts, reader: Reader{Limits: opts.Limits, Mapping: opts.Mapping}}
+}
+
+// admit lets a request of the key in, as far as its rates go.
+func (h *Handler) admit(key string) error {
+	if h.opts.Rates == nil {
+		return nil
+	}
+	return h.opts.Rates.Admit(key)
+}
+
+// charge takes what an admitted request held off the key's rates.
+func (h *Handler) charge(key string, records int, bytes int64) {
+	if h.opts.Rates != nil {
+		h.opts.Rates.Charge(key, records, bytes)
+	}
 }
 
 // take maps and records the body of a request. A body that cannot be read becomes a dead letter.
@@ -113,8 +136,8 @@ func (h *Handler) record(ctx context.Context, tenant string, signal Signal, even
 	return nil
 }
 
-// Replay takes the body of a dead letter as if it were sent now.
-func (h *Handler) Replay(ctx context.Context, l deadletter.Letter) error {
+// Replay takes the body of a dead letter as if it were sent now, and says what became of its records.
+func (h *Handler) Replay(ctx context.Context, l deadletter.Letter) (Stats, error) {
 	encoding := Protobuf
 	if l.Encoding == encodingJSON {
 		encoding = JSON
@@ -131,9 +154,9 @@ func (h *Handler) Replay(ctx context.Context, l deadletter.Letter) error {
 		err = fmt.Errorf("no signal %.40q", l.Signal)
 	}
 	if err != nil {
-		return &flows.Error{Code: flows.CodeInvalid, Message: fmt.Sprintf("the letter still cannot be read: %.300s", err), Err: err}
+		return stats, &flows.Error{Code: flows.CodeInvalid, Message: fmt.Sprintf("the letter still cannot be read: %.300s", err), Err: err}
 	}
-	return h.record(ctx, l.Tenant, Signal(l.Signal), events, stats)
+	return stats, h.record(ctx, l.Tenant, Signal(l.Signal), events, stats)
 }
 
 const (

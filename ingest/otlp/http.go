@@ -24,23 +24,23 @@ import (
 )
 
 // Traces serves POST /v1/traces.
-func (h *Handler) Traces() http.Handler {
-	return h.serve(SignalTraces, func(s Stats, message string) marshaler {
-		r := ptraceotlp.NewExportResponse()
-		r.PartialSuccess().SetRejectedSpans(int64(s.Rejected))
-		r.PartialSuccess().SetErrorMessage(message)
-		return r
-	})
-}
+func (h *Handler) Traces() http.Handler { return h.serve(SignalTraces, partialTraces) }
 
 // Logs serves POST /v1/logs.
-func (h *Handler) Logs() http.Handler {
-	return h.serve(SignalLogs, func(s Stats, message string) marshaler {
-		r := plogotlp.NewExportResponse()
-		r.PartialSuccess().SetRejectedLogRecords(int64(s.Rejected))
-		r.PartialSuccess().SetErrorMessage(message)
-		return r
-	})
+func (h *Handler) Logs() http.Handler { return h.serve(SignalLogs, partialLogs) }
+
+func partialTraces(s Stats, message string) marshaler {
+	r := ptraceotlp.NewExportResponse()
+	r.PartialSuccess().SetRejectedSpans(int64(s.Rejected))
+	r.PartialSuccess().SetErrorMessage(message)
+	return r
+}
+
+func partialLogs(s Stats, message string) marshaler {
+	r := plogotlp.NewExportResponse()
+	r.PartialSuccess().SetRejectedLogRecords(int64(s.Rejected))
+	r.PartialSuccess().SetErrorMessage(message)
+	return r
 }
 
 // Metrics serves POST /v1/metrics: taken and dropped, so that clients which send all signals to one place do not fail.
@@ -69,6 +69,10 @@ func (fullSuccess) MarshalJSON() ([]byte, error)  { return []byte("{}"), nil }
 func (h *Handler) serve(signal Signal, partial func(Stats, string) marshaler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		encoding, err := encodingOf(req)
+		sender := h.opts.Sender(req)
+		if err == nil {
+			err = h.admit(sender.Key)
+		}
 		if err != nil {
 			h.fail(w, req, encoding, err)
 			return
@@ -87,7 +91,7 @@ func (h *Handler) serve(signal Signal, partial func(Stats, string) marshaler) ht
 				}
 				// Not retryable: the same request would panic again.
 				h.opts.Log.ErrorContext(req.Context(), "otlp handler panic", "signal", signal, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
-				h.bury(h.opts.Tenant(req), signal, encoding, fmt.Sprintf("panic: %v", p), body.Bytes())
+				h.bury(sender.Tenant, signal, encoding, fmt.Sprintf("panic: %v", p), body.Bytes())
 				h.fail(w, req, encoding, flows.NewError(flows.CodeInternal, "the request could not be handled"))
 			}
 		}()
@@ -97,7 +101,8 @@ func (h *Handler) serve(signal Signal, partial func(Stats, string) marshaler) ht
 			h.fail(w, req, encoding, err)
 			return
 		}
-		stats, err := h.take(req.Context(), h.opts.Tenant(req), signal, encoding, body.Bytes())
+		stats, err := h.take(req.Context(), sender.Tenant, signal, encoding, body.Bytes())
+		h.charge(sender.Key, stats.Total, held)
 		if err != nil {
 			h.fail(w, req, encoding, err)
 			return
@@ -150,6 +155,9 @@ func (h *Handler) read(req *http.Request, body *bytes.Buffer) (held int64, err e
 	return budget.held, nil
 }
 
+// errInFlight refuses what does not fit beside the other requests.
+var errInFlight = &flows.Error{Code: flows.CodeFull, Message: "too many bytes are being received at once; send the request again later", Err: &ingest.RetryError{After: time.Second}}
+
 // budgeted takes what it reads out of the bytes that may be in flight.
 type budgeted struct {
 	h    *Handler
@@ -161,7 +169,7 @@ func (b *budgeted) Read(p []byte) (int, error) {
 	n, err := b.r.Read(p)
 	b.held += int64(n)
 	if b.h.inFlight.Add(int64(n)) > b.h.opts.InFlight {
-		return n, &flows.Error{Code: flows.CodeFull, Message: "too many bytes are being received at once; send the request again later", Err: &ingest.RetryError{After: time.Second}}
+		return n, errInFlight
 	}
 	return n, err
 }

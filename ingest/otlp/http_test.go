@@ -129,7 +129,7 @@ func TestReceiveAllEncodings(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			rec := &sinkRecorder{}
-			url := serve(t, rec, Options{Tenant: func(*http.Request) string { return "acme" }})
+			url := serve(t, rec, Options{Sender: func(*http.Request) Sender { return Sender{Tenant: "acme"} }})
 			a := post(t, url+"/v1/traces", c.contentType, c.encoding, c.pack(c.body))
 			require.Equal(t, http.StatusOK, a.status, string(a.body))
 			require.Equal(t, []string{"acme"}, rec.tenants)

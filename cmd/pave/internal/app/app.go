@@ -59,6 +59,8 @@ type App struct {
 	receiver  *otlp.Handler
 	received  *prometheus.CounterVec
 	letters   prometheus.Collector
+	dead      *deadLetters
+	rates     *ingest.RateLimiter
 	tools     *reach
 	runs      *runs.Service
 	loop      *loop.Loop
@@ -195,9 +197,10 @@ func (a *App) openAPI(context.Context) (err error) {
 	a.api, err = api.New(api.Deps{
 		Recorder: a.record, Proposals: a.gate, Flows: a.gate, Tools: a.gate, Runs: a.runs, Workers: a.tools.workers, Mining: a.loop, Passes: a.gate,
 		Discuss: a.gate, Keys: a.gate, Admin: a.gate, Reports: a.gate, Walks: &walks{events: a.events},
-		Sessions: &sessions{events: a.events, assembler: a.assembler, loader: assembly.Loader{Store: a.events}},
-		Status:   &status{gate: a.gate, events: a.events, disk: a.disk},
-		OTLP:     api.OTLP{Traces: a.receiver.Traces(), Logs: a.receiver.Logs(), Metrics: a.receiver.Metrics()},
+		Sessions:    &sessions{events: a.events, assembler: a.assembler, loader: assembly.Loader{Store: a.events}},
+		Status:      &status{gate: a.gate, events: a.events, disk: a.disk},
+		DeadLetters: a.dead, Rates: a.rates,
+		OTLP: api.OTLP{Traces: a.receiver.Traces(), Logs: a.receiver.Logs(), Metrics: a.receiver.Metrics()},
 	}, api.Options{NoAuth: a.opts.NoAuth, LocalPrincipal: a.opts.LocalPrincipal, Logger: a.log, Version: a.opts.Version, Revision: a.opts.Revision})
 	if err != nil {
 		return err

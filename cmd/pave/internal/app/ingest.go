@@ -54,6 +54,7 @@ func (a *App) openReceiver(own config.Config, key []byte) error {
 		return fmt.Errorf("dead letters: %w", err)
 	}
 	a.defers(letters.Close)
+	a.rates = own.Rates
 	a.received = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "pave_otlp_records_total", Help: "Spans and log records received, by signal and what became of them."}, []string{"signal", "outcome"})
 	a.letters = prometheus.NewGaugeFunc(prometheus.GaugeOpts{
@@ -62,17 +63,22 @@ func (a *App) openReceiver(own config.Config, key []byte) error {
 		return float64(count)
 	})
 	a.receiver = otlp.New(a.record, otlp.Options{Log: a.log, Mapping: own.Mapping, DeadLetters: letters,
-		Tenant: func(r *http.Request) string { return api.ActorOf(r).Tenant },
+		Rates: own.Rates,
+		Sender: func(r *http.Request) otlp.Sender {
+			actor := api.ActorOf(r)
+			return otlp.Sender{Tenant: actor.Tenant, Key: actor.Key}
+		},
 		Observe: func(signal string, s otlp.Stats) {
 			a.received.WithLabelValues(signal, "received").Add(float64(s.Total))
 			a.received.WithLabelValues(signal, "filtered").Add(float64(s.Filtered))
 			a.received.WithLabelValues(signal, "rejected").Add(float64(s.Rejected))
 		}})
+	a.dead = &deadLetters{store: letters, receiver: a.receiver}
 	return nil
 }
 
 // AuthorizeIngest lets in whose key may send telemetry, or everyone where no keys are asked for.
-func (a *App) AuthorizeIngest(ctx context.Context, header map[string][]string) (tenant string, err error) {
+func (a *App) AuthorizeIngest(ctx context.Context, header map[string][]string) (otlp.Sender, error) {
 	secret := ""
 	for _, v := range header["authorization"] {
 		if scheme, rest, _ := strings.Cut(v, " "); strings.EqualFold(scheme, "bearer") {
@@ -80,16 +86,16 @@ func (a *App) AuthorizeIngest(ctx context.Context, header map[string][]string) (
 		}
 	}
 	if secret == "" && a.opts.NoAuth {
-		return ingest.DefaultTenant, nil
+		return otlp.Sender{Tenant: ingest.DefaultTenant}, nil
 	}
 	actor, err := a.gate.Authenticate(ctx, secret)
 	if err != nil {
-		return "", err
+		return otlp.Sender{}, err
 	}
 	if !actor.Has(governance.ScopeIngest) {
-		return "", flows.NewError(flows.CodeForbidden, fmt.Sprintf("this needs the scope %q", governance.ScopeIngest))
+		return otlp.Sender{}, flows.NewError(flows.CodeForbidden, fmt.Sprintf("this needs the scope %q", governance.ScopeIngest))
 	}
-	return actor.Tenant, nil
+	return otlp.Sender{Tenant: actor.Tenant, Key: actor.Key}, nil
 }
 
 // serveGRPC adds OTLP over gRPC to the group, where its address is to be had.
