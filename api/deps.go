@@ -119,6 +119,11 @@ type Runs interface {
 	Get(ctx context.Context, actor governance.Actor, id string) (*runs.Run, error)
 	List(ctx context.Context, actor governance.Actor, f runs.Filter) (statestore.Page[runs.Run], error)
 	Lesson(ctx context.Context, actor governance.Actor, id string) (*runs.Lesson, error)
+	// Decide, Resume and Cancel change a run that waits, was interrupted or goes on; Events reads it as it goes on.
+	Decide(ctx context.Context, actor governance.Actor, id string, req runs.DecisionRequest) (*runs.Run, error)
+	Resume(ctx context.Context, actor governance.Actor, id string, req runs.ResumeRequest) (*runs.Run, error)
+	Cancel(ctx context.Context, actor governance.Actor, id string) (*runs.Run, error)
+	Events(ctx context.Context, actor governance.Actor, id string, after int64) (*runs.Reader, error)
 	// Replay runs a stored run again and compares.
 	Replay(ctx context.Context, actor governance.Actor, id string, req runs.ReplayRequest) (*executor.ReplayReport, error)
 	Profile(ctx context.Context, actor governance.Actor, name, version string) (*runs.Profile, error)

@@ -106,7 +106,11 @@ func (h *handlers) ExplainFlow(ctx context.Context, r gen.ExplainFlowRequestObje
 func (h *handlers) ReplayRun(ctx context.Context, r gen.ReplayRunRequestObject) (gen.ReplayRunResponseObject, error) {
 	var req runs.ReplayRequest
 	if r.Body != nil {
-		req = runs.ReplayRequest{Mode: string(r.Body.Mode), FromStep: r.Body.FromStep}
+		params, err := objectOf("dynamic_params", r.Body.DynamicParams)
+		if err != nil {
+			return nil, err
+		}
+		req = runs.ReplayRequest{Mode: string(r.Body.Mode), FromStep: r.Body.FromStep, DynamicParams: params}
 	}
 	report, err := h.s.deps.Runs.Replay(ctx, actorFrom(ctx), r.ID, req)
 	if err != nil {

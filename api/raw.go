@@ -112,7 +112,7 @@ func nothingAccepted(rejected []ingest.RecordError) error {
 }
 
 // patient are the operations that work in line: a flow runs, a pass mines, sessions are assembled.
-var patient = []string{"runFlow", "replayRun", "startMiningRun", "recordToolCalls", "pollWorkerPool"}
+var patient = []string{"runFlow", "replayRun", "decideRunApproval", "resumeRun", "cancelRun", "startMiningRun", "recordToolCalls", "pollWorkerPool"}
 
 // patience extends the write deadline of operations that work in line.
 func (s *Server) patience(next echo.HandlerFunc) echo.HandlerFunc {

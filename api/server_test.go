@@ -127,7 +127,7 @@ func TestErrorsOfTheServerItselfAreProblems(t *testing.T) {
 		{"GET", "/api/v1/runs?limit=ten", "", nil, 400, flows.CodeInvalid, "limit"},
 		{"GET", "/api/v1/runs?status=fine", "", nil, 400, flows.CodeInvalid, "status"},
 		{"GET", "/api/v1/runs?status=failed;drop", "", nil, 400, flows.CodeInvalid, ""},
-		{"GET", "/api/v1/runs?state=failed", "", nil, 400, flows.CodeInvalid, "state"},
+		{"GET", "/api/v1/runs?phase=failed", "", nil, 400, flows.CodeInvalid, "phase"},
 		{"GET", "/api/v1/sessions?from=yesterday", "", nil, 400, flows.CodeInvalid, "from"},
 		{"GET", "/api/v1/tools/..%2f..%2fetc", "", nil, 400, flows.CodeInvalid, "name"},
 		{"POST", "/api/v1/flows/f/runs", `{"input":`, nil, 400, flows.CodeInvalid, ""},

@@ -70,7 +70,9 @@ func (c *compiler) compile() (*Plan, []Diagnostic) {
 	plan.context = c.flowContract("context_schema", flow.ContextSchema, flow.ContextSchemaRef)
 	plan.inputRaw, plan.outputRaw = c.inputRaw, c.outputRaw
 	c.arrange(plan)
-	c.view = newView(plan, newKnown(plan.input, readObject(c.inputRaw)))
+	input := newKnown(plan.input, readObject(c.inputRaw))
+	input.allow(flow.DynamicParams)
+	c.view = newView(plan, input)
 	for i := range plan.steps {
 		c.known = c.view.before(&plan.steps[i])
 		c.checkStep(&plan.steps[i])

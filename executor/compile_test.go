@@ -161,3 +161,22 @@ func TestRecordFields(t *testing.T) {
 	}
 	assert.Equal(t, "1.2", executor.TraceSchemaVersion)
 }
+
+// Dynamic params that a flow names are no inputs: they need no place in its input schema, and none is inferred for them.
+func TestCompileKnowsDynamicParams(t *testing.T) {
+	tool := &flows.Tool{Name: "send", InputSchema: flows.RawSchema(`{"type":"object","properties":{"token":{"type":"string"},"n":{"type":"integer"}},"required":["token","n"]}`),
+		OutputSchema: flows.RawSchema(`{"type":"object"}`)}
+	flow := &flows.Flow{FormatVersion: flows.FormatVersion11, Type: flows.TypeFlow, Name: "f", Version: "1.0.0", Description: "d", DynamicParams: []string{"token"},
+		InputSchema: flows.RawSchema(`{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"]}`),
+		Steps:       []flows.Step{{ToolName: "send", InputMapping: flows.Mapping{{Target: "token", Value: flows.Key("token")}, {Target: "n", Value: flows.Key("n")}}}}}
+	plan, found := executor.Compile(flow, executor.Tools{"send": tool}, executor.CompileOptions{})
+	require.NotNil(t, plan)
+	require.False(t, executor.HasErrors(found), "%v", found)
+	flow.InputSchema = nil
+	plan, found = executor.Compile(flow, executor.Tools{"send": tool}, executor.CompileOptions{})
+	require.False(t, executor.HasErrors(found), "%v", found)
+	require.NotContains(t, string(plan.InputSchema()), "token")
+	flow.DynamicParams = nil
+	plan, _ = executor.Compile(flow, executor.Tools{"send": tool}, executor.CompileOptions{})
+	require.Contains(t, string(plan.InputSchema()), "token")
+}

@@ -57,6 +57,15 @@ func (k *known) behind(guard *predicate.Predicate) *known {
 	return &out
 }
 
+// allow adds the dynamic params that the flow names: values of any type, which a caller may leave out.
+func (k *known) allow(params []string) {
+	for _, name := range params {
+		if _, declared := k.keys[name]; !declared {
+			k.keys[name] = origin{}
+		}
+	}
+}
+
 // key looks a top-level key up.
 func (k *known) key(name string) (o origin, found bool) {
 	if o, ok := k.keys[name]; ok {

@@ -199,6 +199,10 @@ type ClientInterface interface {
 	// A failed or handed-back run is data in the answer, not an error. With an `Idempotency-Key` the first
 	// answer is kept for 24 hours: the same key and body get it again, another body is refused.
 	//
+	// A run that needs a person's approval is answered with the status `awaiting_approval` and goes on after the
+	// decision. With `wait` the run goes on whatever becomes of the connection: it is answered when it has ended, or
+	// waits for approvals, else with 202 after that time. Without, it ends when the connection does.
+	//
 	// With `stream` the answer is NDJSON: the run's events as they happen (`RunEvent`), then one line
 	// `{"kind": "run", "run": Run}`. A reader that is too slow loses events, which a line of kind `dropped` counts;
 	// it never holds up the run.
@@ -212,6 +216,10 @@ type ClientInterface interface {
 	//
 	// A failed or handed-back run is data in the answer, not an error. With an `Idempotency-Key` the first
 	// answer is kept for 24 hours: the same key and body get it again, another body is refused.
+	//
+	// A run that needs a person's approval is answered with the status `awaiting_approval` and goes on after the
+	// decision. With `wait` the run goes on whatever becomes of the connection: it is answered when it has ended, or
+	// waits for approvals, else with 202 after that time. Without, it ends when the connection does.
 	//
 	// With `stream` the answer is NDJSON: the run's events as they happen (`RunEvent`), then one line
 	// `{"kind": "run", "run": Run}`. A reader that is too slow loses events, which a line of kind `dropped` counts;
@@ -521,10 +529,47 @@ type ClientInterface interface {
 	// Corresponds with GET /api/v1/runs/{id} (the `GetRun` operationId).
 	GetRun(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// DecideRunApprovalWithBody Approve or deny a call that a run waits for.
+	//
+	// The decision is durable when it is answered. When nothing is pending any more, or a call was denied, the run goes
+	// on, also after a restart of the service. Whoever started the run may not approve its calls, except in solo mode.
+	// An approval holds for exactly the arguments that were shown. `If-Match` is the ETag of the run.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/runs/{id}/approvals (the `DecideRunApproval` operationId).
+	DecideRunApprovalWithBody(ctx context.Context, id ID, params *DecideRunApprovalParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DecideRunApproval Approve or deny a call that a run waits for.
+	//
+	// The decision is durable when it is answered. When nothing is pending any more, or a call was denied, the run goes
+	// on, also after a restart of the service. Whoever started the run may not approve its calls, except in solo mode.
+	// An approval holds for exactly the arguments that were shown. `If-Match` is the ETag of the run.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/runs/{id}/approvals (the `DecideRunApproval` operationId).
+	DecideRunApproval(ctx context.Context, id ID, params *DecideRunApprovalParams, body DecideRunApprovalJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CancelRun End a run that goes on, at its next step, or one that waits.
+	//
+	// Corresponds with POST /api/v1/runs/{id}/cancel (the `CancelRun` operationId).
+	CancelRun(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// GetRunDiagram The flow of a run drawn, with what the run did at each step.
 	//
 	// Corresponds with GET /api/v1/runs/{id}/diagram (the `GetRunDiagram` operationId).
 	GetRunDiagram(ctx context.Context, id ID, params *GetRunDiagramParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// StreamRunEvents The events of a run as server-sent events.
+	//
+	// Each has the number of the event as `id`, its kind as `event` and a `RunEvent` as `data`. With `Last-Event-ID` the
+	// stream goes on after that event. A comment comes every 15 seconds. The last event is of kind `run`; then the
+	// stream ends, and asking again is answered 204. Values are redacted as in stored records. Readers that are too slow
+	// are cut off; an event of kind `dropped` counts what a reader cannot get any more. A stream never holds up its run.
+	//
+	// Corresponds with GET /api/v1/runs/{id}/events (the `StreamRunEvents` operationId).
+	StreamRunEvents(ctx context.Context, id ID, params *StreamRunEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetRunLesson What a run has to teach, for a reviewer.
 	//
@@ -550,6 +595,28 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /api/v1/runs/{id}/replay (the `ReplayRun` operationId).
 	ReplayRun(ctx context.Context, id ID, body ReplayRunJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ResumeRunWithBody Go on with an interrupted run from its last checkpoint.
+	//
+	// What has run is not run again. Runs that failed or were cancelled can be resumed where the installation keeps
+	// their checkpoints. A tool that may have been called when the run was interrupted, and that is neither read-only nor
+	// idempotent and safe to retry, is called again only with `repeat_unsafe`.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/runs/{id}/resume (the `ResumeRun` operationId).
+	ResumeRunWithBody(ctx context.Context, id ID, params *ResumeRunParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ResumeRun Go on with an interrupted run from its last checkpoint.
+	//
+	// What has run is not run again. Runs that failed or were cancelled can be resumed where the installation keeps
+	// their checkpoints. A tool that may have been called when the run was interrupted, and that is neither read-only nor
+	// idempotent and safe to retry, is called again only with `repeat_unsafe`.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/runs/{id}/resume (the `ResumeRun` operationId).
+	ResumeRun(ctx context.Context, id ID, params *ResumeRunParams, body ResumeRunJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetFlowSchema The JSON Schema (2020-12) of flow files.
 	//
@@ -1065,6 +1132,10 @@ func (c *Client) RollbackFlow(ctx context.Context, name FlowNameParam, params *R
 // A failed or handed-back run is data in the answer, not an error. With an `Idempotency-Key` the first
 // answer is kept for 24 hours: the same key and body get it again, another body is refused.
 //
+// A run that needs a person's approval is answered with the status `awaiting_approval` and goes on after the
+// decision. With `wait` the run goes on whatever becomes of the connection: it is answered when it has ended, or
+// waits for approvals, else with 202 after that time. Without, it ends when the connection does.
+//
 // With `stream` the answer is NDJSON: the run's events as they happen (`RunEvent`), then one line
 // `{"kind": "run", "run": Run}`. A reader that is too slow loses events, which a line of kind `dropped` counts;
 // it never holds up the run.
@@ -1088,6 +1159,10 @@ func (c *Client) RunFlowWithBody(ctx context.Context, name FlowNameParam, params
 //
 // A failed or handed-back run is data in the answer, not an error. With an `Idempotency-Key` the first
 // answer is kept for 24 hours: the same key and body get it again, another body is refused.
+//
+// A run that needs a person's approval is answered with the status `awaiting_approval` and goes on after the
+// decision. With `wait` the run goes on whatever becomes of the connection: it is answered when it has ended, or
+// waits for approvals, else with 202 after that time. Without, it ends when the connection does.
 //
 // With `stream` the answer is NDJSON: the run's events as they happen (`RunEvent`), then one line
 // `{"kind": "run", "run": Run}`. A reader that is too slow loses events, which a line of kind `dropped` counts;
@@ -1847,11 +1922,88 @@ func (c *Client) GetRun(ctx context.Context, id ID, reqEditors ...RequestEditorF
 	return c.Client.Do(req)
 }
 
+// DecideRunApprovalWithBody Approve or deny a call that a run waits for.
+//
+// The decision is durable when it is answered. When nothing is pending any more, or a call was denied, the run goes
+// on, also after a restart of the service. Whoever started the run may not approve its calls, except in solo mode.
+// An approval holds for exactly the arguments that were shown. `If-Match` is the ETag of the run.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/runs/{id}/approvals (the `DecideRunApproval` operationId).
+func (c *Client) DecideRunApprovalWithBody(ctx context.Context, id ID, params *DecideRunApprovalParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDecideRunApprovalRequestWithBody(c.Server, id, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DecideRunApproval Approve or deny a call that a run waits for.
+//
+// The decision is durable when it is answered. When nothing is pending any more, or a call was denied, the run goes
+// on, also after a restart of the service. Whoever started the run may not approve its calls, except in solo mode.
+// An approval holds for exactly the arguments that were shown. `If-Match` is the ETag of the run.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/runs/{id}/approvals (the `DecideRunApproval` operationId).
+func (c *Client) DecideRunApproval(ctx context.Context, id ID, params *DecideRunApprovalParams, body DecideRunApprovalJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDecideRunApprovalRequest(c.Server, id, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CancelRun End a run that goes on, at its next step, or one that waits.
+//
+// Corresponds with POST /api/v1/runs/{id}/cancel (the `CancelRun` operationId).
+func (c *Client) CancelRun(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCancelRunRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // GetRunDiagram The flow of a run drawn, with what the run did at each step.
 //
 // Corresponds with GET /api/v1/runs/{id}/diagram (the `GetRunDiagram` operationId).
 func (c *Client) GetRunDiagram(ctx context.Context, id ID, params *GetRunDiagramParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetRunDiagramRequest(c.Server, id, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// StreamRunEvents The events of a run as server-sent events.
+//
+// Each has the number of the event as `id`, its kind as `event` and a `RunEvent` as `data`. With `Last-Event-ID` the
+// stream goes on after that event. A comment comes every 15 seconds. The last event is of kind `run`; then the
+// stream ends, and asking again is answered 204. Values are redacted as in stored records. Readers that are too slow
+// are cut off; an event of kind `dropped` counts what a reader cannot get any more. A stream never holds up its run.
+//
+// Corresponds with GET /api/v1/runs/{id}/events (the `StreamRunEvents` operationId).
+func (c *Client) StreamRunEvents(ctx context.Context, id ID, params *StreamRunEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewStreamRunEventsRequest(c.Server, id, params)
 	if err != nil {
 		return nil, err
 	}
@@ -1907,6 +2059,48 @@ func (c *Client) ReplayRunWithBody(ctx context.Context, id ID, contentType strin
 // Corresponds with POST /api/v1/runs/{id}/replay (the `ReplayRun` operationId).
 func (c *Client) ReplayRun(ctx context.Context, id ID, body ReplayRunJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewReplayRunRequest(c.Server, id, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ResumeRunWithBody Go on with an interrupted run from its last checkpoint.
+//
+// What has run is not run again. Runs that failed or were cancelled can be resumed where the installation keeps
+// their checkpoints. A tool that may have been called when the run was interrupted, and that is neither read-only nor
+// idempotent and safe to retry, is called again only with `repeat_unsafe`.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/runs/{id}/resume (the `ResumeRun` operationId).
+func (c *Client) ResumeRunWithBody(ctx context.Context, id ID, params *ResumeRunParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewResumeRunRequestWithBody(c.Server, id, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ResumeRun Go on with an interrupted run from its last checkpoint.
+//
+// What has run is not run again. Runs that failed or were cancelled can be resumed where the installation keeps
+// their checkpoints. A tool that may have been called when the run was interrupted, and that is neither read-only nor
+// idempotent and safe to retry, is called again only with `repeat_unsafe`.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/runs/{id}/resume (the `ResumeRun` operationId).
+func (c *Client) ResumeRun(ctx context.Context, id ID, params *ResumeRunParams, body ResumeRunJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewResumeRunRequest(c.Server, id, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -3142,6 +3336,14 @@ func NewRunFlowRequestWithBody(server string, name FlowNameParam, params *RunFlo
 		var rawQueryFragments []string
 
 		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "stream", params.Stream, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "wait", params.Wait, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
 			return nil, err
 		} else {
 			for _, qp := range strings.Split(queryFrag, "&") {
@@ -4826,6 +5028,14 @@ func NewListRunsRequest(server string, params *ListRunsParams) (*http.Request, e
 			}
 		}
 
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "state", params.State, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
 		if encoded := queryValues.Encode(); encoded != "" {
 			rawQueryFragments = append(rawQueryFragments, encoded)
 		}
@@ -4867,6 +5077,123 @@ func NewGetRunRequest(server string, id ID) (*http.Request, error) {
 	}
 
 	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewDecideRunApprovalRequest calls the generic DecideRunApproval builder with application/json body
+func NewDecideRunApprovalRequest(server string, id ID, params *DecideRunApprovalParams, body DecideRunApprovalJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewDecideRunApprovalRequestWithBody(server, id, params, "application/json", bodyReader)
+}
+
+// NewDecideRunApprovalRequestWithBody constructs an http.Request for the DecideRunApproval method, with any body, and a specified content type
+func NewDecideRunApprovalRequestWithBody(server string, id ID, params *DecideRunApprovalParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/runs/%s/approvals", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "wait", params.Wait, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		var headerParam0 string
+
+		headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-Match", params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+		if err != nil {
+			return nil, err
+		}
+
+		req.Header.Set("If-Match", headerParam0)
+
+	}
+
+	return req, nil
+}
+
+// NewCancelRunRequest constructs an http.Request for the CancelRun method
+func NewCancelRunRequest(server string, id ID) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/runs/%s/cancel", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -4934,6 +5261,53 @@ func NewGetRunDiagramRequest(server string, id ID, params *GetRunDiagramParams) 
 	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
 	if err != nil {
 		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewStreamRunEventsRequest constructs an http.Request for the StreamRunEvents method
+func NewStreamRunEventsRequest(server string, id ID, params *StreamRunEventsParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/runs/%s/events", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		var headerParam0 string
+
+		headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Last-Event-ID", params.LastEventID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+		if err != nil {
+			return nil, err
+		}
+
+		req.Header.Set("Last-Event-ID", headerParam0)
+
 	}
 
 	return req, nil
@@ -5008,6 +5382,76 @@ func NewReplayRunRequestWithBody(server string, id ID, contentType string, body 
 	queryURL, err := serverURL.Parse(operationPath)
 	if err != nil {
 		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewResumeRunRequest calls the generic ResumeRun builder with application/json body
+func NewResumeRunRequest(server string, id ID, params *ResumeRunParams, body ResumeRunJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewResumeRunRequestWithBody(server, id, params, "application/json", bodyReader)
+}
+
+// NewResumeRunRequestWithBody constructs an http.Request for the ResumeRun method, with any body, and a specified content type
+func NewResumeRunRequestWithBody(server string, id ID, params *ResumeRunParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/runs/%s/resume", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "wait", params.Wait, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
 	}
 
 	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
@@ -6148,6 +6592,10 @@ type ClientWithResponsesInterface interface {
 	// A failed or handed-back run is data in the answer, not an error. With an `Idempotency-Key` the first
 	// answer is kept for 24 hours: the same key and body get it again, another body is refused.
 	//
+	// A run that needs a person's approval is answered with the status `awaiting_approval` and goes on after the
+	// decision. With `wait` the run goes on whatever becomes of the connection: it is answered when it has ended, or
+	// waits for approvals, else with 202 after that time. Without, it ends when the connection does.
+	//
 	// With `stream` the answer is NDJSON: the run's events as they happen (`RunEvent`), then one line
 	// `{"kind": "run", "run": Run}`. A reader that is too slow loses events, which a line of kind `dropped` counts;
 	// it never holds up the run.
@@ -6161,6 +6609,10 @@ type ClientWithResponsesInterface interface {
 	//
 	// A failed or handed-back run is data in the answer, not an error. With an `Idempotency-Key` the first
 	// answer is kept for 24 hours: the same key and body get it again, another body is refused.
+	//
+	// A run that needs a person's approval is answered with the status `awaiting_approval` and goes on after the
+	// decision. With `wait` the run goes on whatever becomes of the connection: it is answered when it has ended, or
+	// waits for approvals, else with 202 after that time. Without, it ends when the connection does.
 	//
 	// With `stream` the answer is NDJSON: the run's events as they happen (`RunEvent`), then one line
 	// `{"kind": "run", "run": Run}`. A reader that is too slow loses events, which a line of kind `dropped` counts;
@@ -6514,12 +6966,53 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /api/v1/runs/{id} (the `GetRun` operationId).
 	GetRunWithResponse(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*GetRunResponse, error)
 
+	// DecideRunApprovalWithBodyWithResponse Approve or deny a call that a run waits for.
+	//
+	// The decision is durable when it is answered. When nothing is pending any more, or a call was denied, the run goes
+	// on, also after a restart of the service. Whoever started the run may not approve its calls, except in solo mode.
+	// An approval holds for exactly the arguments that were shown. `If-Match` is the ETag of the run.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/runs/{id}/approvals (the `DecideRunApproval` operationId).
+	DecideRunApprovalWithBodyWithResponse(ctx context.Context, id ID, params *DecideRunApprovalParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*DecideRunApprovalResponse, error)
+
+	// DecideRunApprovalWithResponse Approve or deny a call that a run waits for.
+	//
+	// The decision is durable when it is answered. When nothing is pending any more, or a call was denied, the run goes
+	// on, also after a restart of the service. Whoever started the run may not approve its calls, except in solo mode.
+	// An approval holds for exactly the arguments that were shown. `If-Match` is the ETag of the run.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/runs/{id}/approvals (the `DecideRunApproval` operationId).
+	DecideRunApprovalWithResponse(ctx context.Context, id ID, params *DecideRunApprovalParams, body DecideRunApprovalJSONRequestBody, reqEditors ...RequestEditorFn) (*DecideRunApprovalResponse, error)
+
+	// CancelRunWithResponse End a run that goes on, at its next step, or one that waits.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/runs/{id}/cancel (the `CancelRun` operationId).
+	CancelRunWithResponse(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*CancelRunResponse, error)
+
 	// GetRunDiagramWithResponse The flow of a run drawn, with what the run did at each step.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/runs/{id}/diagram (the `GetRunDiagram` operationId).
 	GetRunDiagramWithResponse(ctx context.Context, id ID, params *GetRunDiagramParams, reqEditors ...RequestEditorFn) (*GetRunDiagramResponse, error)
+
+	// StreamRunEventsWithResponse The events of a run as server-sent events.
+	//
+	// Each has the number of the event as `id`, its kind as `event` and a `RunEvent` as `data`. With `Last-Event-ID` the
+	// stream goes on after that event. A comment comes every 15 seconds. The last event is of kind `run`; then the
+	// stream ends, and asking again is answered 204. Values are redacted as in stored records. Readers that are too slow
+	// are cut off; an event of kind `dropped` counts what a reader cannot get any more. A stream never holds up its run.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/runs/{id}/events (the `StreamRunEvents` operationId).
+	StreamRunEventsWithResponse(ctx context.Context, id ID, params *StreamRunEventsParams, reqEditors ...RequestEditorFn) (*StreamRunEventsResponse, error)
 
 	// GetRunLessonWithResponse What a run has to teach, for a reviewer.
 	//
@@ -6547,6 +7040,28 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /api/v1/runs/{id}/replay (the `ReplayRun` operationId).
 	ReplayRunWithResponse(ctx context.Context, id ID, body ReplayRunJSONRequestBody, reqEditors ...RequestEditorFn) (*ReplayRunResponse, error)
+
+	// ResumeRunWithBodyWithResponse Go on with an interrupted run from its last checkpoint.
+	//
+	// What has run is not run again. Runs that failed or were cancelled can be resumed where the installation keeps
+	// their checkpoints. A tool that may have been called when the run was interrupted, and that is neither read-only nor
+	// idempotent and safe to retry, is called again only with `repeat_unsafe`.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/runs/{id}/resume (the `ResumeRun` operationId).
+	ResumeRunWithBodyWithResponse(ctx context.Context, id ID, params *ResumeRunParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ResumeRunResponse, error)
+
+	// ResumeRunWithResponse Go on with an interrupted run from its last checkpoint.
+	//
+	// What has run is not run again. Runs that failed or were cancelled can be resumed where the installation keeps
+	// their checkpoints. A tool that may have been called when the run was interrupted, and that is neither read-only nor
+	// idempotent and safe to retry, is called again only with `repeat_unsafe`.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/runs/{id}/resume (the `ResumeRun` operationId).
+	ResumeRunWithResponse(ctx context.Context, id ID, params *ResumeRunParams, body ResumeRunJSONRequestBody, reqEditors ...RequestEditorFn) (*ResumeRunResponse, error)
 
 	// GetFlowSchemaWithResponse The JSON Schema (2020-12) of flow files.
 	//
@@ -7447,18 +7962,40 @@ func (r RollbackFlowResponse) ContentType() string {
 	return ""
 }
 
+// RunFlowResponse200Headers the declared response headers of an HTTP 200 response for RunFlow
+type RunFlowResponse200Headers struct {
+	ETag string
+}
+
+// RunFlowResponse202Headers the declared response headers of an HTTP 202 response for RunFlow
+type RunFlowResponse202Headers struct {
+	ETag     string
+	Location string
+}
+
 type RunFlowResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
 	// JSON200 the response for an HTTP 200 `application/json` response
 	JSON200 *Run
+	// JSON202 the response for an HTTP 202 `application/json` response
+	JSON202 *RunGoesOn
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *ProblemAnswer
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *RunFlowResponse200Headers
+	// Headers202 the parsed response headers for an HTTP 202 response
+	Headers202 *RunFlowResponse202Headers
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
 func (r RunFlowResponse) GetJSON200() *Run {
 	return r.JSON200
+}
+
+// GetJSON202 returns the response for an HTTP 202 `application/json` response
+func (r RunFlowResponse) GetJSON202() *RunGoesOn {
+	return r.JSON202
 }
 
 // GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
@@ -9109,17 +9646,24 @@ func (r ListRunsResponse) ContentType() string {
 	return ""
 }
 
+// GetRunResponse200Headers the declared response headers of an HTTP 200 response for GetRun
+type GetRunResponse200Headers struct {
+	ETag string
+}
+
 type GetRunResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
 	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *Run
+	JSON200 *RunAnswer
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *ProblemAnswer
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *GetRunResponse200Headers
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r GetRunResponse) GetJSON200() *Run {
+func (r GetRunResponse) GetJSON200() *RunAnswer {
 	return r.JSON200
 }
 
@@ -9151,6 +9695,131 @@ func (r GetRunResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r GetRunResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// DecideRunApprovalResponse200Headers the declared response headers of an HTTP 200 response for DecideRunApproval
+type DecideRunApprovalResponse200Headers struct {
+	ETag string
+}
+
+// DecideRunApprovalResponse202Headers the declared response headers of an HTTP 202 response for DecideRunApproval
+type DecideRunApprovalResponse202Headers struct {
+	ETag     string
+	Location string
+}
+
+type DecideRunApprovalResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *RunAnswer
+	// JSON202 the response for an HTTP 202 `application/json` response
+	JSON202 *RunGoesOn
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *ProblemAnswer
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *DecideRunApprovalResponse200Headers
+	// Headers202 the parsed response headers for an HTTP 202 response
+	Headers202 *DecideRunApprovalResponse202Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r DecideRunApprovalResponse) GetJSON200() *RunAnswer {
+	return r.JSON200
+}
+
+// GetJSON202 returns the response for an HTTP 202 `application/json` response
+func (r DecideRunApprovalResponse) GetJSON202() *RunGoesOn {
+	return r.JSON202
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r DecideRunApprovalResponse) GetApplicationProblemJSONDefault() *ProblemAnswer {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r DecideRunApprovalResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DecideRunApprovalResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DecideRunApprovalResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DecideRunApprovalResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// CancelRunResponse200Headers the declared response headers of an HTTP 200 response for CancelRun
+type CancelRunResponse200Headers struct {
+	ETag string
+}
+
+type CancelRunResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *RunAnswer
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *ProblemAnswer
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *CancelRunResponse200Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r CancelRunResponse) GetJSON200() *RunAnswer {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r CancelRunResponse) GetApplicationProblemJSONDefault() *ProblemAnswer {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r CancelRunResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CancelRunResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CancelRunResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CancelRunResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -9192,6 +9861,47 @@ func (r GetRunDiagramResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r GetRunDiagramResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type StreamRunEventsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *ProblemAnswer
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r StreamRunEventsResponse) GetApplicationProblemJSONDefault() *ProblemAnswer {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r StreamRunEventsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r StreamRunEventsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r StreamRunEventsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r StreamRunEventsResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -9288,6 +9998,76 @@ func (r ReplayRunResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r ReplayRunResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// ResumeRunResponse200Headers the declared response headers of an HTTP 200 response for ResumeRun
+type ResumeRunResponse200Headers struct {
+	ETag string
+}
+
+// ResumeRunResponse202Headers the declared response headers of an HTTP 202 response for ResumeRun
+type ResumeRunResponse202Headers struct {
+	ETag     string
+	Location string
+}
+
+type ResumeRunResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *RunAnswer
+	// JSON202 the response for an HTTP 202 `application/json` response
+	JSON202 *RunGoesOn
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *ProblemAnswer
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *ResumeRunResponse200Headers
+	// Headers202 the parsed response headers for an HTTP 202 response
+	Headers202 *ResumeRunResponse202Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ResumeRunResponse) GetJSON200() *RunAnswer {
+	return r.JSON200
+}
+
+// GetJSON202 returns the response for an HTTP 202 `application/json` response
+func (r ResumeRunResponse) GetJSON202() *RunGoesOn {
+	return r.JSON202
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ResumeRunResponse) GetApplicationProblemJSONDefault() *ProblemAnswer {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ResumeRunResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ResumeRunResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ResumeRunResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ResumeRunResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -10662,6 +11442,10 @@ func (c *ClientWithResponses) RollbackFlowWithResponse(ctx context.Context, name
 // A failed or handed-back run is data in the answer, not an error. With an `Idempotency-Key` the first
 // answer is kept for 24 hours: the same key and body get it again, another body is refused.
 //
+// A run that needs a person's approval is answered with the status `awaiting_approval` and goes on after the
+// decision. With `wait` the run goes on whatever becomes of the connection: it is answered when it has ended, or
+// waits for approvals, else with 202 after that time. Without, it ends when the connection does.
+//
 // With `stream` the answer is NDJSON: the run's events as they happen (`RunEvent`), then one line
 // `{"kind": "run", "run": Run}`. A reader that is too slow loses events, which a line of kind `dropped` counts;
 // it never holds up the run.
@@ -10681,6 +11465,10 @@ func (c *ClientWithResponses) RunFlowWithBodyWithResponse(ctx context.Context, n
 //
 // A failed or handed-back run is data in the answer, not an error. With an `Idempotency-Key` the first
 // answer is kept for 24 hours: the same key and body get it again, another body is refused.
+//
+// A run that needs a person's approval is answered with the status `awaiting_approval` and goes on after the
+// decision. With `wait` the run goes on whatever becomes of the connection: it is answered when it has ended, or
+// waits for approvals, else with 202 after that time. Without, it ends when the connection does.
 //
 // With `stream` the answer is NDJSON: the run's events as they happen (`RunEvent`), then one line
 // `{"kind": "run", "run": Run}`. A reader that is too slow loses events, which a line of kind `dropped` counts;
@@ -11304,6 +12092,53 @@ func (c *ClientWithResponses) GetRunWithResponse(ctx context.Context, id ID, req
 	return ParseGetRunResponse(rsp)
 }
 
+// DecideRunApprovalWithBodyWithResponse Approve or deny a call that a run waits for.
+//
+// The decision is durable when it is answered. When nothing is pending any more, or a call was denied, the run goes
+// on, also after a restart of the service. Whoever started the run may not approve its calls, except in solo mode.
+// An approval holds for exactly the arguments that were shown. `If-Match` is the ETag of the run.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/runs/{id}/approvals (the `DecideRunApproval` operationId).
+func (c *ClientWithResponses) DecideRunApprovalWithBodyWithResponse(ctx context.Context, id ID, params *DecideRunApprovalParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*DecideRunApprovalResponse, error) {
+	rsp, err := c.DecideRunApprovalWithBody(ctx, id, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDecideRunApprovalResponse(rsp)
+}
+
+// DecideRunApprovalWithResponse Approve or deny a call that a run waits for.
+//
+// The decision is durable when it is answered. When nothing is pending any more, or a call was denied, the run goes
+// on, also after a restart of the service. Whoever started the run may not approve its calls, except in solo mode.
+// An approval holds for exactly the arguments that were shown. `If-Match` is the ETag of the run.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/runs/{id}/approvals (the `DecideRunApproval` operationId).
+func (c *ClientWithResponses) DecideRunApprovalWithResponse(ctx context.Context, id ID, params *DecideRunApprovalParams, body DecideRunApprovalJSONRequestBody, reqEditors ...RequestEditorFn) (*DecideRunApprovalResponse, error) {
+	rsp, err := c.DecideRunApproval(ctx, id, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDecideRunApprovalResponse(rsp)
+}
+
+// CancelRunWithResponse End a run that goes on, at its next step, or one that waits.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/runs/{id}/cancel (the `CancelRun` operationId).
+func (c *ClientWithResponses) CancelRunWithResponse(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*CancelRunResponse, error) {
+	rsp, err := c.CancelRun(ctx, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCancelRunResponse(rsp)
+}
+
 // GetRunDiagramWithResponse The flow of a run drawn, with what the run did at each step.
 //
 // Returns a wrapper object for the known response body format(s).
@@ -11315,6 +12150,24 @@ func (c *ClientWithResponses) GetRunDiagramWithResponse(ctx context.Context, id 
 		return nil, err
 	}
 	return ParseGetRunDiagramResponse(rsp)
+}
+
+// StreamRunEventsWithResponse The events of a run as server-sent events.
+//
+// Each has the number of the event as `id`, its kind as `event` and a `RunEvent` as `data`. With `Last-Event-ID` the
+// stream goes on after that event. A comment comes every 15 seconds. The last event is of kind `run`; then the
+// stream ends, and asking again is answered 204. Values are redacted as in stored records. Readers that are too slow
+// are cut off; an event of kind `dropped` counts what a reader cannot get any more. A stream never holds up its run.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/runs/{id}/events (the `StreamRunEvents` operationId).
+func (c *ClientWithResponses) StreamRunEventsWithResponse(ctx context.Context, id ID, params *StreamRunEventsParams, reqEditors ...RequestEditorFn) (*StreamRunEventsResponse, error) {
+	rsp, err := c.StreamRunEvents(ctx, id, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseStreamRunEventsResponse(rsp)
 }
 
 // GetRunLessonWithResponse What a run has to teach, for a reviewer.
@@ -11360,6 +12213,40 @@ func (c *ClientWithResponses) ReplayRunWithResponse(ctx context.Context, id ID, 
 		return nil, err
 	}
 	return ParseReplayRunResponse(rsp)
+}
+
+// ResumeRunWithBodyWithResponse Go on with an interrupted run from its last checkpoint.
+//
+// What has run is not run again. Runs that failed or were cancelled can be resumed where the installation keeps
+// their checkpoints. A tool that may have been called when the run was interrupted, and that is neither read-only nor
+// idempotent and safe to retry, is called again only with `repeat_unsafe`.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/runs/{id}/resume (the `ResumeRun` operationId).
+func (c *ClientWithResponses) ResumeRunWithBodyWithResponse(ctx context.Context, id ID, params *ResumeRunParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ResumeRunResponse, error) {
+	rsp, err := c.ResumeRunWithBody(ctx, id, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseResumeRunResponse(rsp)
+}
+
+// ResumeRunWithResponse Go on with an interrupted run from its last checkpoint.
+//
+// What has run is not run again. Runs that failed or were cancelled can be resumed where the installation keeps
+// their checkpoints. A tool that may have been called when the run was interrupted, and that is neither read-only nor
+// idempotent and safe to retry, is called again only with `repeat_unsafe`.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/runs/{id}/resume (the `ResumeRun` operationId).
+func (c *ClientWithResponses) ResumeRunWithResponse(ctx context.Context, id ID, params *ResumeRunParams, body ResumeRunJSONRequestBody, reqEditors ...RequestEditorFn) (*ResumeRunResponse, error) {
+	rsp, err := c.ResumeRun(ctx, id, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseResumeRunResponse(rsp)
 }
 
 // GetFlowSchemaWithResponse The JSON Schema (2020-12) of flow files.
@@ -12308,6 +13195,13 @@ func ParseRunFlowResponse(rsp *http.Response) (*RunFlowResponse, error) {
 		}
 		response.JSON200 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
+		var dest RunGoesOn
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON202 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest ProblemAnswer
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -12318,6 +13212,36 @@ func ParseRunFlowResponse(rsp *http.Response) (*RunFlowResponse, error) {
 	case rsp.StatusCode == 200:
 		// Content-type (application/x-ndjson) unsupported
 
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers RunFlowResponse200Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = value
+		}
+		response.Headers200 = &headers
+	case rsp.StatusCode == 202:
+		var headers RunFlowResponse202Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = value
+		}
+		if values := rsp.Header.Values("Location"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Location", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Location = value
+		}
+		response.Headers202 = &headers
 	}
 
 	return response, nil
@@ -13544,7 +14468,7 @@ func ParseGetRunResponse(rsp *http.Response) (*GetRunResponse, error) {
 
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest Run
+		var dest RunAnswer
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -13557,6 +14481,135 @@ func ParseGetRunResponse(rsp *http.Response) (*GetRunResponse, error) {
 		}
 		response.ApplicationProblemJSONDefault = &dest
 
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers GetRunResponse200Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = value
+		}
+		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseDecideRunApprovalResponse parses an HTTP response from a DecideRunApprovalWithResponse call
+func ParseDecideRunApprovalResponse(rsp *http.Response) (*DecideRunApprovalResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DecideRunApprovalResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest RunAnswer
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
+		var dest RunGoesOn
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON202 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest ProblemAnswer
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers DecideRunApprovalResponse200Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = value
+		}
+		response.Headers200 = &headers
+	case rsp.StatusCode == 202:
+		var headers DecideRunApprovalResponse202Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = value
+		}
+		if values := rsp.Header.Values("Location"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Location", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Location = value
+		}
+		response.Headers202 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseCancelRunResponse parses an HTTP response from a CancelRunWithResponse call
+func ParseCancelRunResponse(rsp *http.Response) (*CancelRunResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CancelRunResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest RunAnswer
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest ProblemAnswer
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers CancelRunResponse200Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = value
+		}
+		response.Headers200 = &headers
 	}
 
 	return response, nil
@@ -13576,6 +14629,35 @@ func ParseGetRunDiagramResponse(rsp *http.Response) (*GetRunDiagramResponse, err
 	}
 
 	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest ProblemAnswer
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseStreamRunEventsResponse parses an HTTP response from a StreamRunEventsWithResponse call
+func ParseStreamRunEventsResponse(rsp *http.Response) (*StreamRunEventsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &StreamRunEventsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case rsp.StatusCode == 204:
+		break // No content-type
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest ProblemAnswer
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -13649,6 +14731,76 @@ func ParseReplayRunResponse(rsp *http.Response) (*ReplayRunResponse, error) {
 		}
 		response.ApplicationProblemJSONDefault = &dest
 
+	}
+
+	return response, nil
+}
+
+// ParseResumeRunResponse parses an HTTP response from a ResumeRunWithResponse call
+func ParseResumeRunResponse(rsp *http.Response) (*ResumeRunResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ResumeRunResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest RunAnswer
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
+		var dest RunGoesOn
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON202 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest ProblemAnswer
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers ResumeRunResponse200Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = value
+		}
+		response.Headers200 = &headers
+	case rsp.StatusCode == 202:
+		var headers ResumeRunResponse202Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = value
+		}
+		if values := rsp.Header.Values("Location"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Location", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Location = value
+		}
+		response.Headers202 = &headers
 	}
 
 	return response, nil

@@ -157,15 +157,27 @@ type ServerInterface interface {
 	// GetRun One flow run with its record.
 	// (GET /api/v1/runs/{id})
 	GetRun(ctx echo.Context, id ID) error
+	// DecideRunApproval Approve or deny a call that a run waits for.
+	// (POST /api/v1/runs/{id}/approvals)
+	DecideRunApproval(ctx echo.Context, id ID, params DecideRunApprovalParams) error
+	// CancelRun End a run that goes on, at its next step, or one that waits.
+	// (POST /api/v1/runs/{id}/cancel)
+	CancelRun(ctx echo.Context, id ID) error
 	// GetRunDiagram The flow of a run drawn, with what the run did at each step.
 	// (GET /api/v1/runs/{id}/diagram)
 	GetRunDiagram(ctx echo.Context, id ID, params GetRunDiagramParams) error
+	// StreamRunEvents The events of a run as server-sent events.
+	// (GET /api/v1/runs/{id}/events)
+	StreamRunEvents(ctx echo.Context, id ID, params StreamRunEventsParams) error
 	// GetRunLesson What a run has to teach, for a reviewer.
 	// (GET /api/v1/runs/{id}/lesson)
 	GetRunLesson(ctx echo.Context, id ID) error
 	// ReplayRun Run a recorded run again and report what differs. Keeps nothing.
 	// (POST /api/v1/runs/{id}/replay)
 	ReplayRun(ctx echo.Context, id ID) error
+	// ResumeRun Go on with an interrupted run from its last checkpoint.
+	// (POST /api/v1/runs/{id}/resume)
+	ResumeRun(ctx echo.Context, id ID, params ResumeRunParams) error
 	// GetFlowSchema The JSON Schema (2020-12) of flow files.
 	// (GET /api/v1/schemas/flow)
 	GetFlowSchema(ctx echo.Context) error
@@ -488,6 +500,13 @@ func (w *ServerInterfaceWrapper) RunFlow(ctx echo.Context) error {
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "stream", ctx.QueryParams(), &params.Stream, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
 	if err != nil {
 		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter stream: %s", err))
+	}
+
+	// ------------- Optional query parameter "wait" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "wait", ctx.QueryParams(), &params.Wait, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter wait: %s", err))
 	}
 
 	headers := ctx.Request().Header
@@ -1300,6 +1319,13 @@ func (w *ServerInterfaceWrapper) ListRuns(ctx echo.Context) error {
 		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter status: %s", err))
 	}
 
+	// ------------- Optional query parameter "state" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "state", ctx.QueryParams(), &params.State, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter state: %s", err))
+	}
+
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.ListRuns(ctx, params)
 	return err
@@ -1318,6 +1344,64 @@ func (w *ServerInterfaceWrapper) GetRun(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.GetRun(ctx, id)
+	return err
+}
+
+// DecideRunApproval converts echo context to params.
+func (w *ServerInterfaceWrapper) DecideRunApproval(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params DecideRunApprovalParams
+	// ------------- Optional query parameter "wait" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "wait", ctx.QueryParams(), &params.Wait, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter wait: %s", err))
+	}
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "If-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
+		var IfMatch IfMatch
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for If-Match, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-Match", valueList[0], &IfMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter If-Match: %s", err))
+		}
+
+		params.IfMatch = IfMatch
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.DecideRunApproval(ctx, id, params)
+	return err
+}
+
+// CancelRun converts echo context to params.
+func (w *ServerInterfaceWrapper) CancelRun(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.CancelRun(ctx, id)
 	return err
 }
 
@@ -1353,6 +1437,42 @@ func (w *ServerInterfaceWrapper) GetRunDiagram(ctx echo.Context) error {
 	return err
 }
 
+// StreamRunEvents converts echo context to params.
+func (w *ServerInterfaceWrapper) StreamRunEvents(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params StreamRunEventsParams
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "Last-Event-ID" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Last-Event-ID")]; found {
+		var LastEventID string
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for Last-Event-ID, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Last-Event-ID", valueList[0], &LastEventID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter Last-Event-ID: %s", err))
+		}
+
+		params.LastEventID = LastEventID
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.StreamRunEvents(ctx, id, params)
+	return err
+}
+
 // GetRunLesson converts echo context to params.
 func (w *ServerInterfaceWrapper) GetRunLesson(ctx echo.Context) error {
 	var err error
@@ -1382,6 +1502,31 @@ func (w *ServerInterfaceWrapper) ReplayRun(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.ReplayRun(ctx, id)
+	return err
+}
+
+// ResumeRun converts echo context to params.
+func (w *ServerInterfaceWrapper) ResumeRun(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ResumeRunParams
+	// ------------- Optional query parameter "wait" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "wait", ctx.QueryParams(), &params.Wait, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter wait: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ResumeRun(ctx, id, params)
 	return err
 }
 
@@ -1731,6 +1876,10 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.POST(options.BaseURL+"/api/v1/flows/:name/runs", wrapper.RunFlow, options.OperationMiddlewares["runFlow"]...)
 	router.GET(options.BaseURL+"/api/v1/runs", wrapper.ListRuns, options.OperationMiddlewares["listRuns"]...)
 	router.GET(options.BaseURL+"/api/v1/runs/:id", wrapper.GetRun, options.OperationMiddlewares["getRun"]...)
+	router.GET(options.BaseURL+"/api/v1/runs/:id/events", wrapper.StreamRunEvents, options.OperationMiddlewares["streamRunEvents"]...)
+	router.POST(options.BaseURL+"/api/v1/runs/:id/approvals", wrapper.DecideRunApproval, options.OperationMiddlewares["decideRunApproval"]...)
+	router.POST(options.BaseURL+"/api/v1/runs/:id/cancel", wrapper.CancelRun, options.OperationMiddlewares["cancelRun"]...)
+	router.POST(options.BaseURL+"/api/v1/runs/:id/resume", wrapper.ResumeRun, options.OperationMiddlewares["resumeRun"]...)
 	router.POST(options.BaseURL+"/api/v1/runs/:id/replay", wrapper.ReplayRun, options.OperationMiddlewares["replayRun"]...)
 	router.GET(options.BaseURL+"/api/v1/runs/:id/diagram", wrapper.GetRunDiagram, options.OperationMiddlewares["getRunDiagram"]...)
 	router.GET(options.BaseURL+"/api/v1/runs/:id/lesson", wrapper.GetRunLesson, options.OperationMiddlewares["getRunLesson"]...)
@@ -1807,6 +1956,25 @@ type ProposalAnswerJSONResponse struct {
 	Body Proposal
 
 	Headers ProposalAnswerResponseHeaders
+}
+
+type RunAnswerResponseHeaders struct {
+	ETag string
+}
+type RunAnswerJSONResponse struct {
+	Body Run
+
+	Headers RunAnswerResponseHeaders
+}
+
+type RunGoesOnResponseHeaders struct {
+	ETag     string
+	Location string
+}
+type RunGoesOnJSONResponse struct {
+	Body Run
+
+	Headers RunGoesOnResponseHeaders
 }
 
 type ToolAnswerResponseHeaders struct {
@@ -2328,15 +2496,23 @@ type RunFlowResponseObject interface {
 	VisitRunFlowResponse(w http.ResponseWriter) error
 }
 
-type RunFlow200JSONResponse Run
+type RunFlow200ResponseHeaders struct {
+	ETag string
+}
+
+type RunFlow200JSONResponse struct {
+	Body    Run
+	Headers RunFlow200ResponseHeaders
+}
 
 func (response RunFlow200JSONResponse) VisitRunFlowResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
 	return err
@@ -2344,6 +2520,7 @@ func (response RunFlow200JSONResponse) VisitRunFlowResponse(w http.ResponseWrite
 
 type RunFlow200ApplicationXNdjsonResponse struct {
 	Body          io.Reader
+	Headers       RunFlow200ResponseHeaders
 	ContentLength int64
 }
 
@@ -2353,6 +2530,7 @@ func (response RunFlow200ApplicationXNdjsonResponse) VisitRunFlowResponse(w http
 	if response.ContentLength != 0 {
 		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
 	}
+	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
 	w.WriteHeader(200)
 
 	if closer, ok := response.Body.(io.ReadCloser); ok {
@@ -2383,6 +2561,22 @@ func (response RunFlow200ApplicationXNdjsonResponse) VisitRunFlowResponse(w http
 			return err
 		}
 	}
+}
+
+type RunFlow202JSONResponse struct{ RunGoesOnJSONResponse }
+
+func (response RunFlow202JSONResponse) VisitRunFlowResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
+	w.Header().Set("Location", fmt.Sprint(response.Headers.Location))
+	w.WriteHeader(202)
+	_, err := buf.WriteTo(w)
+	return err
 }
 
 type RunFlowdefaultApplicationProblemPlusJSONResponse struct {
@@ -3742,15 +3936,16 @@ type GetRunResponseObject interface {
 	VisitGetRunResponse(w http.ResponseWriter) error
 }
 
-type GetRun200JSONResponse Run
+type GetRun200JSONResponse struct{ RunAnswerJSONResponse }
 
 func (response GetRun200JSONResponse) VisitGetRunResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
 	return err
@@ -3762,6 +3957,104 @@ type GetRundefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response GetRundefaultApplicationProblemPlusJSONResponse) VisitGetRunResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DecideRunApprovalRequestObject struct {
+	ID     ID `json:"id"`
+	Params DecideRunApprovalParams
+	Body   *DecideRunApprovalJSONRequestBody
+}
+
+type DecideRunApprovalResponseObject interface {
+	VisitDecideRunApprovalResponse(w http.ResponseWriter) error
+}
+
+type DecideRunApproval200JSONResponse struct{ RunAnswerJSONResponse }
+
+func (response DecideRunApproval200JSONResponse) VisitDecideRunApprovalResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DecideRunApproval202JSONResponse struct{ RunGoesOnJSONResponse }
+
+func (response DecideRunApproval202JSONResponse) VisitDecideRunApprovalResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
+	w.Header().Set("Location", fmt.Sprint(response.Headers.Location))
+	w.WriteHeader(202)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DecideRunApprovaldefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response DecideRunApprovaldefaultApplicationProblemPlusJSONResponse) VisitDecideRunApprovalResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelRunRequestObject struct {
+	ID ID `json:"id"`
+}
+
+type CancelRunResponseObject interface {
+	VisitCancelRunResponse(w http.ResponseWriter) error
+}
+
+type CancelRun200JSONResponse struct{ RunAnswerJSONResponse }
+
+func (response CancelRun200JSONResponse) VisitCancelRunResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelRundefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response CancelRundefaultApplicationProblemPlusJSONResponse) VisitCancelRunResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -3867,6 +4160,83 @@ func (response GetRunDiagramdefaultApplicationProblemPlusJSONResponse) VisitGetR
 	return err
 }
 
+type StreamRunEventsRequestObject struct {
+	ID     ID `json:"id"`
+	Params StreamRunEventsParams
+}
+
+type StreamRunEventsResponseObject interface {
+	VisitStreamRunEventsResponse(w http.ResponseWriter) error
+}
+
+type StreamRunEvents200TextEventStreamResponse struct {
+	Body          io.Reader
+	ContentLength int64
+}
+
+func (response StreamRunEvents200TextEventStreamResponse) VisitStreamRunEventsResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "text/event-stream")
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.WriteHeader(200)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	flusher, ok := w.(http.Flusher)
+	if !ok {
+		// If w doesn't support flushing, fall back to io.Copy.
+		_, err := io.Copy(w, response.Body)
+		return err
+	}
+	// text/event-stream messages are typically small; use a
+	// modest buffer and flush after each chunk so clients see
+	// events immediately instead of waiting on OS buffering.
+	buf := make([]byte, 4096)
+	for {
+		n, err := response.Body.Read(buf)
+		if n > 0 {
+			if _, writeErr := w.Write(buf[:n]); writeErr != nil {
+				return writeErr
+			}
+			flusher.Flush()
+		}
+		if err != nil {
+			if err == io.EOF {
+				return nil
+			}
+			return err
+		}
+	}
+}
+
+type StreamRunEvents204Response struct {
+}
+
+func (response StreamRunEvents204Response) VisitStreamRunEventsResponse(w http.ResponseWriter) error {
+	w.WriteHeader(204)
+	return nil
+}
+
+type StreamRunEventsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response StreamRunEventsdefaultApplicationProblemPlusJSONResponse) VisitStreamRunEventsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type GetRunLessonRequestObject struct {
 	ID ID `json:"id"`
 }
@@ -3935,6 +4305,64 @@ type ReplayRundefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response ReplayRundefaultApplicationProblemPlusJSONResponse) VisitReplayRunResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResumeRunRequestObject struct {
+	ID     ID `json:"id"`
+	Params ResumeRunParams
+	Body   *ResumeRunJSONRequestBody
+}
+
+type ResumeRunResponseObject interface {
+	VisitResumeRunResponse(w http.ResponseWriter) error
+}
+
+type ResumeRun200JSONResponse struct{ RunAnswerJSONResponse }
+
+func (response ResumeRun200JSONResponse) VisitResumeRunResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResumeRun202JSONResponse struct{ RunGoesOnJSONResponse }
+
+func (response ResumeRun202JSONResponse) VisitResumeRunResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
+	w.Header().Set("Location", fmt.Sprint(response.Headers.Location))
+	w.WriteHeader(202)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResumeRundefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ResumeRundefaultApplicationProblemPlusJSONResponse) VisitResumeRunResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -4684,15 +5112,27 @@ type StrictServerInterface interface {
 	// GetRun One flow run with its record.
 	// (GET /api/v1/runs/{id})
 	GetRun(ctx context.Context, request GetRunRequestObject) (GetRunResponseObject, error)
+	// DecideRunApproval Approve or deny a call that a run waits for.
+	// (POST /api/v1/runs/{id}/approvals)
+	DecideRunApproval(ctx context.Context, request DecideRunApprovalRequestObject) (DecideRunApprovalResponseObject, error)
+	// CancelRun End a run that goes on, at its next step, or one that waits.
+	// (POST /api/v1/runs/{id}/cancel)
+	CancelRun(ctx context.Context, request CancelRunRequestObject) (CancelRunResponseObject, error)
 	// GetRunDiagram The flow of a run drawn, with what the run did at each step.
 	// (GET /api/v1/runs/{id}/diagram)
 	GetRunDiagram(ctx context.Context, request GetRunDiagramRequestObject) (GetRunDiagramResponseObject, error)
+	// StreamRunEvents The events of a run as server-sent events.
+	// (GET /api/v1/runs/{id}/events)
+	StreamRunEvents(ctx context.Context, request StreamRunEventsRequestObject) (StreamRunEventsResponseObject, error)
 	// GetRunLesson What a run has to teach, for a reviewer.
 	// (GET /api/v1/runs/{id}/lesson)
 	GetRunLesson(ctx context.Context, request GetRunLessonRequestObject) (GetRunLessonResponseObject, error)
 	// ReplayRun Run a recorded run again and report what differs. Keeps nothing.
 	// (POST /api/v1/runs/{id}/replay)
 	ReplayRun(ctx context.Context, request ReplayRunRequestObject) (ReplayRunResponseObject, error)
+	// ResumeRun Go on with an interrupted run from its last checkpoint.
+	// (POST /api/v1/runs/{id}/resume)
+	ResumeRun(ctx context.Context, request ResumeRunRequestObject) (ResumeRunResponseObject, error)
 	// GetFlowSchema The JSON Schema (2020-12) of flow files.
 	// (GET /api/v1/schemas/flow)
 	GetFlowSchema(ctx context.Context, request GetFlowSchemaRequestObject) (GetFlowSchemaResponseObject, error)
@@ -6271,6 +6711,80 @@ func (sh *strictHandler) GetRun(ctx echo.Context, id ID) error {
 	return nil
 }
 
+// DecideRunApproval operation middleware
+func (sh *strictHandler) DecideRunApproval(ctx echo.Context, id ID, params DecideRunApprovalParams) error {
+	var request DecideRunApprovalRequestObject
+
+	request.ID = id
+	request.Params = params
+
+	var body DecideRunApprovalJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.DecideRunApproval(ctx.Request().Context(), request.(DecideRunApprovalRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DecideRunApproval")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(DecideRunApprovalResponseObject); ok {
+		return validResponse.VisitDecideRunApprovalResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// CancelRun operation middleware
+func (sh *strictHandler) CancelRun(ctx echo.Context, id ID) error {
+	var request CancelRunRequestObject
+
+	request.ID = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.CancelRun(ctx.Request().Context(), request.(CancelRunRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CancelRun")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(CancelRunResponseObject); ok {
+		return validResponse.VisitCancelRunResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
 // GetRunDiagram operation middleware
 func (sh *strictHandler) GetRunDiagram(ctx echo.Context, id ID, params GetRunDiagramParams) error {
 	var request GetRunDiagramRequestObject
@@ -6291,6 +6805,32 @@ func (sh *strictHandler) GetRunDiagram(ctx echo.Context, id ID, params GetRunDia
 		return err
 	} else if validResponse, ok := response.(GetRunDiagramResponseObject); ok {
 		return validResponse.VisitGetRunDiagramResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// StreamRunEvents operation middleware
+func (sh *strictHandler) StreamRunEvents(ctx echo.Context, id ID, params StreamRunEventsParams) error {
+	var request StreamRunEventsRequestObject
+
+	request.ID = id
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.StreamRunEvents(ctx.Request().Context(), request.(StreamRunEventsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "StreamRunEvents")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(StreamRunEventsResponseObject); ok {
+		return validResponse.VisitStreamRunEventsResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}
@@ -6367,6 +6907,58 @@ func (sh *strictHandler) ReplayRun(ctx echo.Context, id ID) error {
 		return err
 	} else if validResponse, ok := response.(ReplayRunResponseObject); ok {
 		return validResponse.VisitReplayRunResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ResumeRun operation middleware
+func (sh *strictHandler) ResumeRun(ctx echo.Context, id ID, params ResumeRunParams) error {
+	var request ResumeRunRequestObject
+
+	request.ID = id
+	request.Params = params
+
+	var body ResumeRunJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		if !errors.Is(err, io.EOF) {
+			return err
+		}
+	} else {
+		request.Body = &body
+	}
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ResumeRun(ctx.Request().Context(), request.(ResumeRunRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ResumeRun")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ResumeRunResponseObject); ok {
+		return validResponse.VisitResumeRunResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

@@ -10,6 +10,24 @@ import (
 	openapi_types "github.com/oapi-codegen/runtime/types"
 )
 
+// Defines values for ApprovalDecisionDecision.
+const (
+	ApprovalDecisionDecisionApprove ApprovalDecisionDecision = "approve"
+	ApprovalDecisionDecisionDeny    ApprovalDecisionDecision = "deny"
+)
+
+// Valid indicates whether the value is a known member of the ApprovalDecisionDecision enum.
+func (e ApprovalDecisionDecision) Valid() bool {
+	switch e {
+	case ApprovalDecisionDecisionApprove:
+		return true
+	case ApprovalDecisionDecisionDeny:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ArgFlowKind.
 const (
 	ArgFlowKindArg    ArgFlowKind = "arg"
@@ -526,6 +544,27 @@ func (e ReplayRequestMode) Valid() bool {
 	}
 }
 
+// Defines values for RunApprovalDecision.
+const (
+	RunApprovalDecisionApprove RunApprovalDecision = "approve"
+	RunApprovalDecisionDeny    RunApprovalDecision = "deny"
+	RunApprovalDecisionPending RunApprovalDecision = "pending"
+)
+
+// Valid indicates whether the value is a known member of the RunApprovalDecision enum.
+func (e RunApprovalDecision) Valid() bool {
+	switch e {
+	case RunApprovalDecisionApprove:
+		return true
+	case RunApprovalDecisionDeny:
+		return true
+	case RunApprovalDecisionPending:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for RunEventKind.
 const (
 	RunEventKindDropped   RunEventKind = "dropped"
@@ -550,6 +589,24 @@ func (e RunEventKind) Valid() bool {
 	case RunEventKindStepEnd:
 		return true
 	case RunEventKindStepStart:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for RunRequestDryRunUnsupported.
+const (
+	RunRequestDryRunUnsupportedAbort RunRequestDryRunUnsupported = "abort"
+	RunRequestDryRunUnsupportedSkip  RunRequestDryRunUnsupported = "skip"
+)
+
+// Valid indicates whether the value is a known member of the RunRequestDryRunUnsupported enum.
+func (e RunRequestDryRunUnsupported) Valid() bool {
+	switch e {
+	case RunRequestDryRunUnsupportedAbort:
+		return true
+	case RunRequestDryRunUnsupportedSkip:
 		return true
 	default:
 		return false
@@ -1113,6 +1170,18 @@ type APIKeyCreated struct {
 type APIKeyPage struct {
 	Items []APIKey `json:"items"`
 }
+
+// ApprovalDecision defines model for ApprovalDecision.
+type ApprovalDecision struct {
+	Decision ApprovalDecisionDecision `json:"decision"`
+	Reason   string                   `json:"reason,omitempty,omitzero"`
+
+	// Step The `step` of the approval; may be left out when one is pending.
+	Step string `json:"step,omitempty,omitzero"`
+}
+
+// ApprovalDecisionDecision defines model for ApprovalDecision.Decision.
+type ApprovalDecisionDecision string
 
 // ArgEvidence defines model for ArgEvidence.
 type ArgEvidence struct {
@@ -2354,6 +2423,9 @@ type ReplayReport struct {
 
 // ReplayRequest defines model for ReplayRequest.
 type ReplayRequest struct {
+	// DynamicParams Those that the run had; they are not kept.
+	DynamicParams json.RawMessage `json:"dynamic_params,omitempty,omitzero"`
+
 	// FromStep Of reuse: steps before this index take their outputs from the record.
 	FromStep int               `json:"from_step,omitempty,omitzero"`
 	Mode     ReplayRequestMode `json:"mode,omitempty,omitzero"`
@@ -2368,6 +2440,15 @@ type ReplayWindow struct {
 	Calls     []int         `json:"calls"`
 	Faults    []ReplayFault `json:"faults"`
 	SessionID string        `json:"session_id"`
+}
+
+// ResumeRequest defines model for ResumeRequest.
+type ResumeRequest struct {
+	// DynamicParams Those that the run had; they are not kept.
+	DynamicParams json.RawMessage `json:"dynamic_params,omitempty,omitzero"`
+
+	// RepeatUnsafe Call tools again that may have been called and are not safe to call twice.
+	RepeatUnsafe bool `json:"repeat_unsafe,omitempty,omitzero"`
 }
 
 // Review defines model for Review.
@@ -2413,17 +2494,19 @@ type Rollback struct {
 
 // Run defines model for Run.
 type Run struct {
-	Caller           string    `json:"caller,omitempty,omitzero"`
-	CostUsdAvoided   float64   `json:"cost_usd_avoided,omitempty,omitzero"`
-	DryRun           bool      `json:"dry_run,omitempty,omitzero"`
-	DurationMs       int64     `json:"duration_ms,omitempty,omitzero"`
-	EndedAt          time.Time `json:"ended_at,omitempty,omitzero"`
-	ErrorCode        string    `json:"error_code,omitempty,omitzero"`
-	ErrorMessage     string    `json:"error_message,omitempty,omitzero"`
-	Flow             string    `json:"flow"`
-	ID               string    `json:"id"`
-	LatencyMsAvoided float64   `json:"latency_ms_avoided,omitempty,omitzero"`
-	LlmCallsAvoided  float64   `json:"llm_calls_avoided,omitempty,omitzero"`
+	// Approvals What the run asked for; in lists only of runs that wait.
+	Approvals        []RunApproval `json:"approvals,omitempty,omitzero"`
+	Caller           string        `json:"caller,omitempty,omitzero"`
+	CostUsdAvoided   float64       `json:"cost_usd_avoided,omitempty,omitzero"`
+	DryRun           bool          `json:"dry_run,omitempty,omitzero"`
+	DurationMs       int64         `json:"duration_ms,omitempty,omitzero"`
+	EndedAt          time.Time     `json:"ended_at,omitempty,omitzero"`
+	ErrorCode        string        `json:"error_code,omitempty,omitzero"`
+	ErrorMessage     string        `json:"error_message,omitempty,omitzero"`
+	Flow             string        `json:"flow"`
+	ID               string        `json:"id"`
+	LatencyMsAvoided float64       `json:"latency_ms_avoided,omitempty,omitzero"`
+	LlmCallsAvoided  float64       `json:"llm_calls_avoided,omitempty,omitzero"`
 
 	// Output Any JSON value.
 	Output JSON `json:"output,omitempty,omitzero"`
@@ -2433,6 +2516,7 @@ type Run struct {
 
 	// Replayed An earlier run with this idempotency key.
 	Replayed      bool      `json:"replayed,omitempty,omitzero"`
+	Revision      int64     `json:"revision,omitempty,omitzero"`
 	StartedAt     time.Time `json:"started_at"`
 	Status        RunStatus `json:"status"`
 	Steps         int       `json:"steps,omitempty,omitzero"`
@@ -2440,6 +2524,34 @@ type Run struct {
 	TokensAvoided float64   `json:"tokens_avoided,omitempty,omitzero"`
 	Version       string    `json:"version"`
 }
+
+// RunApproval A call of a run that waits for a decision, or had one.
+type RunApproval struct {
+	DecidedAt time.Time           `json:"decided_at,omitempty,omitzero"`
+	DecidedBy string              `json:"decided_by,omitempty,omitzero"`
+	Decision  RunApprovalDecision `json:"decision"`
+	ExpiresAt time.Time           `json:"expires_at"`
+	FlowName  string              `json:"flow_name,omitempty,omitzero"`
+
+	// Inputs The call's arguments, redacted.
+	Inputs json.RawMessage `json:"inputs,omitempty,omitzero"`
+
+	// Reason Of the decision.
+	Reason      string      `json:"reason,omitempty,omitzero"`
+	RequestedAt time.Time   `json:"requested_at"`
+	SideEffects SideEffects `json:"side_effects"`
+
+	// Step Place of the call: `1`, of an element `1:0`, in a called flow `1/0`, of a fallback `1.fallback`.
+	Step     string `json:"step"`
+	StepID   string `json:"step_id,omitempty,omitzero"`
+	ToolName string `json:"tool_name"`
+
+	// Why The tool's approval reason.
+	Why string `json:"why,omitempty,omitzero"`
+}
+
+// RunApprovalDecision defines model for RunApproval.Decision.
+type RunApprovalDecision string
 
 // RunEvent One line of a run's stream.
 type RunEvent struct {
@@ -2480,12 +2592,22 @@ type RunRecord = json.RawMessage
 
 // RunRequest defines model for RunRequest.
 type RunRequest struct {
-	DryRun bool            `json:"dry_run,omitempty,omitzero"`
-	Input  json.RawMessage `json:"input"`
+	DryRun bool `json:"dry_run,omitempty,omitzero"`
+
+	// DryRunUnsupported What a dry run does with a tool that has side effects and no preview.
+	DryRunUnsupported RunRequestDryRunUnsupported `json:"dry_run_unsupported,omitempty,omitzero"`
+
+	// DynamicParams Values beside the input, secrets as a rule, that mappings read as context keys; they win over equal input keys.
+	// They are in the run's output as the caller gets it, and nowhere else.
+	DynamicParams json.RawMessage `json:"dynamic_params,omitempty,omitzero"`
+	Input         json.RawMessage `json:"input"`
 
 	// Version Default the active version.
 	Version string `json:"version,omitempty,omitzero"`
 }
+
+// RunRequestDryRunUnsupported What a dry run does with a tool that has side effects and no preview.
+type RunRequestDryRunUnsupported string
 
 // RunStatus defines model for RunStatus.
 type RunStatus string
@@ -2900,6 +3022,9 @@ type To = time.Time
 // ToolNameParam defines model for ToolNameParam.
 type ToolNameParam = string
 
+// Wait defines model for Wait.
+type Wait = string
+
 // FlowVersionAnswer defines model for FlowVersionAnswer.
 type FlowVersionAnswer = FlowVersion
 
@@ -2917,6 +3042,12 @@ type ProblemAnswer = Problem
 
 // ProposalAnswer defines model for ProposalAnswer.
 type ProposalAnswer = Proposal
+
+// RunAnswer defines model for RunAnswer.
+type RunAnswer = Run
+
+// RunGoesOn defines model for RunGoesOn.
+type RunGoesOn = Run
 
 // ToolAnswer defines model for ToolAnswer.
 type ToolAnswer = Tool
@@ -2974,7 +3105,10 @@ type RollbackFlowParams struct {
 
 // RunFlowParams defines parameters for RunFlow.
 type RunFlowParams struct {
-	Stream         bool   `form:"stream,omitempty" json:"stream,omitempty,omitzero"`
+	Stream bool `form:"stream,omitempty" json:"stream,omitempty,omitzero"`
+
+	// Wait How long to wait for the run, such as 10s; at most 10m.
+	Wait           Wait   `form:"wait,omitempty" json:"wait,omitempty,omitzero"`
 	IdempotencyKey string `json:"Idempotency-Key,omitempty,omitzero"`
 }
 
@@ -3138,6 +3272,18 @@ type ListRunsParams struct {
 	Cursor Cursor    `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
 	Flow   string    `form:"flow,omitempty" json:"flow,omitempty,omitzero"`
 	Status RunStatus `form:"status,omitempty" json:"status,omitempty,omitzero"`
+
+	// State Another name of `status`.
+	State RunStatus `form:"state,omitempty" json:"state,omitempty,omitzero"`
+}
+
+// DecideRunApprovalParams defines parameters for DecideRunApproval.
+type DecideRunApprovalParams struct {
+	// Wait How long to wait for the run, such as 10s; at most 10m.
+	Wait Wait `form:"wait,omitempty" json:"wait,omitempty,omitzero"`
+
+	// IfMatch The ETag that the change is made against. Missing is answered 428, another one 412.
+	IfMatch IfMatch `json:"If-Match,omitempty,omitzero"`
 }
 
 // GetRunDiagramParams defines parameters for GetRunDiagram.
@@ -3153,6 +3299,17 @@ type GetRunDiagramParamsFormat string
 
 // GetRunDiagramParamsDirection defines parameters for GetRunDiagram.
 type GetRunDiagramParamsDirection string
+
+// StreamRunEventsParams defines parameters for StreamRunEvents.
+type StreamRunEventsParams struct {
+	LastEventID string `json:"Last-Event-ID,omitempty,omitzero"`
+}
+
+// ResumeRunParams defines parameters for ResumeRun.
+type ResumeRunParams struct {
+	// Wait How long to wait for the run, such as 10s; at most 10m.
+	Wait Wait `form:"wait,omitempty" json:"wait,omitempty,omitzero"`
+}
 
 // ListSessionsParams defines parameters for ListSessions.
 type ListSessionsParams struct {
@@ -3254,8 +3411,14 @@ type ReviewProposalJSONRequestBody = ReviewCreate
 // WithdrawProposalJSONRequestBody defines body for WithdrawProposal for application/json ContentType.
 type WithdrawProposalJSONRequestBody = WithdrawRequest
 
+// DecideRunApprovalJSONRequestBody defines body for DecideRunApproval for application/json ContentType.
+type DecideRunApprovalJSONRequestBody = ApprovalDecision
+
 // ReplayRunJSONRequestBody defines body for ReplayRun for application/json ContentType.
 type ReplayRunJSONRequestBody = ReplayRequest
+
+// ResumeRunJSONRequestBody defines body for ResumeRun for application/json ContentType.
+type ResumeRunJSONRequestBody = ResumeRequest
 
 // RecordToolCallsJSONRequestBody defines body for RecordToolCalls for application/json ContentType.
 type RecordToolCallsJSONRequestBody = RecordToolCallsJSONBody

@@ -30,7 +30,8 @@ type globals struct {
 	Solo        bool     `help:"Solo mode: one person's installation, where the author may approve." env:"PAVE_SOLO"`
 	EgressAllow []string `help:"Addresses outside the public network that tool calls may reach: host:port or CIDR:port." env:"PAVE_EGRESS_ALLOW" placeholder:"ADDR"`
 
-	Mining miningSettings `embed:"" prefix:"mining-"`
+	Mining      miningSettings `embed:"" prefix:"mining-"`
+	RunSettings runSettings    `embed:""`
 }
 
 // cli is the command line.
@@ -47,8 +48,9 @@ type cli struct {
 	Tools       toolsCmd       `cmd:"" help:"Apply, list and show tools."`
 	Workers     workersCmd     `cmd:"" help:"List worker pools, and serve one with programs."`
 	Run         runCmd         `cmd:"" help:"Run a flow."`
+	Resume      resumeCmd      `cmd:"" help:"Go on with an interrupted run from its last checkpoint."`
 	Replay      replayCmd      `cmd:"" help:"Run a recorded run again and show what differs."`
-	Runs        runsCmd        `cmd:"" help:"List, show and draw runs, and what they teach."`
+	Runs        runsCmd        `cmd:"" help:"List, show, draw, approve, cancel and follow runs, and what they teach."`
 	Report      reportCmd      `cmd:"" help:"Show what the runs avoided."`
 	DeadLetters deadLettersCmd `cmd:"" help:"Telemetry requests that could not be read."`
 	Keys        keysCmd        `cmd:"" help:"Create, list and revoke API keys."`

@@ -26,6 +26,7 @@ import (
 type client struct {
 	*gen.ClientWithResponses
 	close func() error
+	local bool // this process holds the data
 }
 
 // client connects: to --server; to the server that holds the data directory; or, when none does, to the same
@@ -60,12 +61,12 @@ func (e *env) client() (*client, error) {
 	if err != nil {
 		return nil, errors.Join(err, a.Close())
 	}
-	c.close = a.Close
+	c.close, c.local = a.Close, true
 	return c, nil
 }
 
 func (e *env) appOptions(log *slog.Logger) app.Options {
-	return app.Options{DataDir: e.g.DataDir, ClickHouse: e.g.Clickhouse, Solo: e.g.Solo, Mining: e.g.Mining.loop(), EgressAllow: e.g.EgressAllow,
+	return app.Options{DataDir: e.g.DataDir, ClickHouse: e.g.Clickhouse, Runs: e.g.RunSettings.options(), Solo: e.g.Solo, Mining: e.g.Mining.loop(), EgressAllow: e.g.EgressAllow,
 		LocalPrincipal: localPrincipal(), Logger: log, Version: version}
 }
 

@@ -20,6 +20,7 @@ type replayCmd struct {
 	Faked  bool   `help:"With --verify: the record answers instead of the tools." env:"PAVE_FAKED"`
 	libraryFlags
 	answerFlags
+	paramFlags
 }
 
 // Run runs a recorded run again and reports what differs; any difference is exit status 1.
@@ -42,6 +43,11 @@ func (c *replayCmd) remote(e *env) error {
 	if c.From > 0 {
 		body = gen.ReplayRequest{Mode: gen.ReplayRequestModeReuse, FromStep: c.From}
 	}
+	params, err := c.params()
+	if err != nil {
+		return err
+	}
+	body.DynamicParams = params
 	return e.withClient(func(cl *client) error {
 		resp, err := check(cl.ReplayRunWithResponse(e.ctx, c.ID, body))
 		if err != nil {

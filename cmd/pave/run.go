@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -24,7 +25,10 @@ type runCmd struct {
 	Input          string `help:"The flow's input: JSON text, a file, or - for standard input." env:"PAVE_INPUT" default:"{}" placeholder:"FILE|JSON|-"`
 	DryRun         bool   `help:"Change nothing: tools that only read are called, the others are skipped." env:"PAVE_DRY_RUN"`
 	Stream         bool   `help:"Show the run's events as they happen; with -o jsonl as lines on standard output." env:"PAVE_STREAM"`
+	Abort          bool   `help:"With --dry-run: end at a tool that has side effects and no preview, instead of skipping it." env:"PAVE_ABORT"`
+	Wait           string `help:"Let the run go on by itself and wait no longer than this for its end, such as 10s; only with a server." env:"PAVE_WAIT" placeholder:"TIME"`
 	IdempotencyKey string `help:"Run once for this key; repeats get the first answer." env:"PAVE_IDEMPOTENCY_KEY"`
+	paramFlags
 }
 
 // Run runs a flow and prints its final output; with -o json or yaml the whole record.
@@ -33,25 +37,56 @@ func (c *runCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
+	params, err := c.params()
+	if err != nil {
+		return err
+	}
 	name, version, _ := strings.Cut(c.Flow, "@")
+	body := gen.RunRequest{Version: version, Input: input, DynamicParams: params, DryRun: c.DryRun}
+	if c.Abort {
+		body.DryRunUnsupported = gen.RunRequestDryRunUnsupportedAbort
+	}
 	return e.withClient(func(cl *client) error {
-		run, err := c.run(e, cl, name, gen.RunRequest{Version: version, Input: input, DryRun: c.DryRun})
+		if c.Wait != "" && cl.local {
+			return errUsage("--wait is for runs that a server goes on with; start one with pave serve")
+		}
+		run, err := c.run(e, cl, name, body)
 		if err != nil {
 			return err
 		}
-		if run.Status == gen.RunStatusSucceeded {
-			return nil
-		}
-		fmt.Fprintf(e.err, "pave: run %s of %s@%s: %s", run.ID, output.Clean(run.Flow), output.Clean(run.Version), run.Status)
-		if run.ErrorCode != "" || run.ErrorMessage != "" {
-			fmt.Fprintf(e.err, ": %s (%s)", output.Clean(run.ErrorMessage), output.Clean(run.ErrorCode))
-		}
-		fmt.Fprintln(e.err)
-		if inputRefused(run.Record) {
-			return errExit(api.ExitInvalid)
-		}
-		return errExit(api.ExitFailed)
+		return outcome(e, run)
 	})
+}
+
+// outcome is the exit status of a run, with the reason for people where it did not succeed. Waiting for an approval is
+// status 1 too: there is no output yet.
+func outcome(e *env, run *gen.Run) error {
+	switch run.Status {
+	case gen.RunStatusSucceeded:
+		return nil
+	case gen.RunStatusAwaitingApproval:
+		fmt.Fprintf(e.err, "pave: run %s of %s@%s waits for approval:\n", run.ID, output.Clean(run.Flow), output.Clean(run.Version))
+		for i := range run.Approvals {
+			if a := &run.Approvals[i]; a.Decision == gen.RunApprovalDecisionPending {
+				fmt.Fprintf(e.err, "  step %s calls %s (%s) with %s until %s\n", a.Step, output.Clean(a.ToolName), a.SideEffects,
+					output.Clean(output.Short(string(a.Inputs), 200)), when(a.ExpiresAt))
+			}
+		}
+		fmt.Fprintf(e.err, "another principal decides with: pave runs approve %s, or pave runs deny %s\n", run.ID, run.ID)
+		return errExit(api.ExitFailed)
+	}
+	fmt.Fprintf(e.err, "pave: run %s of %s@%s: %s", run.ID, output.Clean(run.Flow), output.Clean(run.Version), run.Status)
+	if run.ErrorCode != "" || run.ErrorMessage != "" {
+		fmt.Fprintf(e.err, ": %s (%s)", output.Clean(run.ErrorMessage), output.Clean(run.ErrorCode))
+	}
+	fmt.Fprintln(e.err)
+	if run.Status == gen.RunStatusRunning {
+		return nil
+	}
+	if inputRefused(run.Record) {
+		return errExit(api.ExitInvalid)
+	}
+	return errExit(api.ExitFailed)
 }
 
 // run runs the flow and prints the answer.
@@ -65,13 +100,18 @@ func (c *runCmd) run(e *env, cl *client, name string, body gen.RunRequest) (run 
 			return nil, err
 		}
 	} else {
-		resp, err := check(cl.RunFlowWithResponse(e.ctx, name, &gen.RunFlowParams{IdempotencyKey: c.IdempotencyKey}, body))
+		resp, err := check(cl.RunFlowWithResponse(e.ctx, name, &gen.RunFlowParams{IdempotencyKey: c.IdempotencyKey, Wait: c.Wait}, body))
 		if err != nil {
 			return nil, err
 		}
-		run, answer = resp.JSON200, resp.GetBody()
+		run, answer = cmp.Or(resp.JSON200, resp.JSON202), resp.GetBody()
 	}
-	return run, e.print(answer, func(w io.Writer) error {
+	return run, printOutput(e, answer, run)
+}
+
+// printOutput prints what a run gave; with -o json or yaml the whole run.
+func printOutput(e *env, answer []byte, run *gen.Run) error {
+	return e.print(answer, func(w io.Writer) error {
 		if run.Status != gen.RunStatusSucceeded {
 			return nil
 		}

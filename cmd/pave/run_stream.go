@@ -19,7 +19,7 @@ const maxEventLine = 64 << 20
 // stream runs the flow and shows its events as they come: on standard error for people, with -o jsonl as lines. It
 // returns the run, which the last event carries.
 func (c *runCmd) stream(e *env, cl *client, name string, body gen.RunRequest) (*gen.Run, error) {
-	resp, err := cl.RunFlow(e.ctx, name, &gen.RunFlowParams{IdempotencyKey: c.IdempotencyKey, Stream: true}, body)
+	resp, err := cl.RunFlow(e.ctx, name, &gen.RunFlowParams{IdempotencyKey: c.IdempotencyKey, Stream: true, Wait: c.Wait}, body)
 	if err != nil {
 		return nil, requestError(err)
 	}

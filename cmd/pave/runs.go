@@ -15,11 +15,16 @@ type runsCmd struct {
 	Show   runsShowCmd   `cmd:"" help:"One run with its steps."`
 	Viz    runsVizCmd    `cmd:"" help:"Draw the flow of a run with what the run did."`
 	Lesson runsLessonCmd `cmd:"" help:"What a run has to teach, for a reviewer."`
+
+	Approve runsApproveCmd `cmd:"" help:"Approve a call that a run waits for, and let it go on."`
+	Deny    runsDenyCmd    `cmd:"" help:"Deny a call that a run waits for."`
+	Cancel  runsCancelCmd  `cmd:"" help:"End a run that goes on or waits."`
+	Events  runsEventsCmd  `cmd:"" help:"Follow the events of a run."`
 }
 
 type runsListCmd struct {
 	Flow   string `help:"Only runs of this flow." env:"PAVE_FLOW"`
-	Status string `help:"Only runs in this state: running, interrupted, succeeded, failed, handed_back or cancelled." env:"PAVE_STATUS"`
+	Status string `help:"Only runs in this state: running, awaiting_approval, interrupted, succeeded, failed, handed_back or cancelled." env:"PAVE_STATUS"`
 	pageFlags
 }
 
@@ -69,8 +74,8 @@ func showRun(w io.Writer, r *gen.Run) error {
 	if r.ErrorMessage != "" {
 		fmt.Fprintf(w, "%s (%s)\n", output.Clean(r.ErrorMessage), dash(r.ErrorCode))
 	}
-	if len(r.Record) == 0 {
-		return nil
+	if err := showApprovals(w, r.Approvals); err != nil || len(r.Record) == 0 {
+		return err
 	}
 	record, err := readRecord(r.Record)
 	if err != nil {
@@ -95,6 +100,18 @@ func showRun(w io.Writer, r *gen.Run) error {
 		return output.JSON(w, r.Output)
 	}
 	return nil
+}
+
+func showApprovals(w io.Writer, approvals []gen.RunApproval) error {
+	if len(approvals) == 0 {
+		return nil
+	}
+	t := output.NewTable(w, "APPROVAL", "TOOL", "SIDE EFFECTS", "DECISION", "BY", "UNTIL", "INPUTS")
+	for i := range approvals {
+		a := &approvals[i]
+		t.Row(a.Step, a.ToolName, string(a.SideEffects), string(a.Decision), dash(a.DecidedBy), when(a.ExpiresAt), output.Short(string(a.Inputs), 60))
+	}
+	return t.Flush()
 }
 
 func stepResult(s *executor.StepRecord) string {

@@ -139,6 +139,8 @@ func (c *serveCmd) check(g *globals) []string {
 	}
 	g.Mining.check(fault)
 	problems = append(problems, app.CheckEgress(g.EgressAllow)...)
+	options := g.RunSettings.options()
+	problems = append(problems, options.Check()...)
 	return problems
 }
 

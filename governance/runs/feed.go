@@ -119,7 +119,7 @@ type Reader struct {
 	id     string
 	feed   *feed // nil: the run has ended
 	at     int64 // the last number that was given
-	first  bool
+	first  bool  // nothing was given yet: what is lost was lost before
 	over   bool
 }
 
@@ -171,9 +171,9 @@ func (r *Reader) Next(ctx context.Context) ([]Event, error) {
 		if len(events) > 0 && events[0].Lost > 0 && !r.first {
 			return nil, ErrSlow
 		}
-		r.first = false
 		switch {
 		case len(events) > 0:
+			r.first = false
 			return events, nil
 		case ended:
 			return r.end(ctx, r.at)

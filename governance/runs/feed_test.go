@@ -3,6 +3,7 @@ package runs_test
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -42,6 +43,10 @@ func TestEventsOfARunThatWaitsAndGoesOn(t *testing.T) {
 	run := b.waiting(t)
 	reader, err := b.Events(ctx, ci, run.ID, 0)
 	require.NoError(t, err)
+	short, cancel := context.WithTimeout(ctx, time.Millisecond)
+	_, err = reader.Next(short)
+	cancel()
+	require.ErrorIs(t, err, context.DeadlineExceeded, "nothing yet")
 	_, err = b.Decide(ctx, bob, run.ID, runs.DecisionRequest{Decision: executor.Approve, Wait: patience})
 	require.NoError(t, err)
 	kinds, seqs, last := collect(t, reader)

@@ -38,7 +38,7 @@ func (s *Service) goOn(tenant string, row store.RunRow) *live {
 
 // continueRun sets a claimed run up and executes it.
 func (s *Service) continueRun(l *live, row store.RunRow) {
-	run, err := fromRow(row, false)
+	run, err := fromRow(row, true)
 	if err != nil { // the row is not ours to read: leave it, the log has it
 		s.log.Error("continue a run", "run_id", row.ID, "error", err)
 		close(l.done)
@@ -182,7 +182,7 @@ func (s *Service) claim(ctx context.Context, l *live, p *progress, repeat bool) 
 	run := l.run
 	run.State, run.Ended, run.Problem, run.Avoided = StateRunning, time.Time{}, nil, Avoided{}
 	run.auto, run.started = false, false
-	row, err := s.row(run, nil)
+	row, err := s.row(run, run.Result)
 	if err != nil {
 		return err
 	}

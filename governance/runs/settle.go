@@ -16,15 +16,16 @@ func (s *Service) settle(ctx context.Context, l *live, result *executor.RunResul
 	s.record(ctx, l, calls)
 	run.calls += len(calls)
 	run.events = l.feed.number()
-	stored := executor.Redact(result, l.params)
-	if stored != nil {
+	stored := run.Result // of before, where it could not go on
+	if result != nil {
+		stored = executor.Redact(result, l.params)
 		run.Result = s.forCaller(result, stored)
 	}
 	switch {
 	case errors.Is(err, errParams):
-		s.interrupt(ctx, l, stored, err)
+		s.interrupt(ctx, l, stored, false, err)
 	case err != nil && errors.Is(cause, errShutdown) || result != nil && result.Status == executor.StatusCancelled && errors.Is(cause, errShutdown):
-		s.interrupt(ctx, l, stored, errShutdown)
+		s.interrupt(ctx, l, stored, result != nil, errShutdown)
 	case err != nil:
 		s.log.WarnContext(ctx, "a run could not go on", "run_id", run.ID, "error", err)
 		run.Problem = problemOf(err)
@@ -97,12 +98,12 @@ func (s *Service) trySuspend(ctx context.Context, l *live, result, stored *execu
 	return err
 }
 
-// interrupt writes a run that does not go on for now; its checkpoint stays.
-func (s *Service) interrupt(ctx context.Context, l *live, stored *executor.RunResult, why error) {
+// interrupt writes a run that does not go on for now; its checkpoint stays. ran says that the engine was at work.
+func (s *Service) interrupt(ctx context.Context, l *live, stored *executor.RunResult, ran bool, why error) {
 	run := l.run
 	run.State, run.Ended, run.Problem = StateInterrupted, s.now().UTC(), problemOf(why)
 	run.auto = errors.Is(why, errShutdown)
-	run.started = run.auto && stored != nil
+	run.started = run.auto && ran
 	row, err := s.row(run, stored)
 	if err == nil {
 		err = s.change(ctx, func(tx *store.Tx) error { return s.put(tx, l.tenant, &row) })

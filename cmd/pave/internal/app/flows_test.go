@@ -40,7 +40,7 @@ const checkFlow = `{"format_version":"1.1","type":"DAGFlow","name":"check_both",
 func activate(t *testing.T, a *App, doc string) *gen.FlowVersion {
 	t.Helper()
 	c := clientOf(t, a, "")
-	tools, err := c.ApplyToolsWithBodyWithResponse(t.Context(), "application/yaml", strings.NewReader(builtinTools))
+	tools, err := c.ApplyToolsWithBodyWithResponse(t.Context(), "application/yaml", strings.NewReader(payTools))
 	require.NoError(t, err)
 	require.Equal(t, http.StatusOK, tools.StatusCode(), string(tools.Body))
 	made, err := c.SubmitProposalWithResponse(t.Context(), gen.ProposalCreate{Flow: json.RawMessage(doc)})
