@@ -53,6 +53,9 @@ func drawFlow(t *rapid.T, dag bool) *flows.Flow {
 	n := rapid.IntRange(1, 7).Draw(t, "steps")
 	for i := range n {
 		s := flows.Step{ToolName: pick("tool", "inc", "inc", "even", "list", "never"), OnError: pick("on_error", "", "skip", "skip", "fallback:inc")}
+		if rapid.IntRange(0, 5).Draw(t, "sub-flow") == 0 {
+			s.ToolName, s.FlowName = "", pick("flow", "pair", "pair", "fan")
+		}
 		s.InputMapping = flows.Mapping{{Target: "x", Value: drawSource(t, i)}}
 		if rapid.IntRange(0, 3).Draw(t, "merge") > 0 {
 			s.OutputAs = fmt.Sprint("s", i)
@@ -85,7 +88,7 @@ func drawFlow(t *rapid.T, dag bool) *flows.Flow {
 }
 
 func drawSource(t *rapid.T, step int) flows.MappingValue {
-	sources := []flows.MappingValue{flows.Key("n"), flows.Const(int64(4)), {Kind: flows.MapExpr, Ref: "n * 2"}}
+	sources := []flows.MappingValue{flows.Key("n"), flows.Key("secret"), flows.Const(int64(4)), {Kind: flows.MapExpr, Ref: "n * 2"}}
 	for i := range step {
 		sources = append(sources, flows.Pointer(fmt.Sprintf("/s%d/y", i)))
 	}
@@ -114,14 +117,31 @@ func drawBranches(t *rapid.T, f *flows.Flow) {
 // trace runs a plan and writes what can be observed of it without times and ids: result and events.
 func trace(t testing.TB, opts executor.Options, plan *executor.Plan, input map[string]any) (string, *executor.RunResult) {
 	var events []string
-	r := executor.New(opts).Run(context.Background(), plan, executor.RunInput{Input: input, RunID: "R", OnEvent: func(e executor.Event) {
+	r := executor.New(opts).Run(context.Background(), plan, executor.RunInput{Input: input, DynamicParams: secret, RunID: "R", OnEvent: func(e executor.Event) {
 		events = append(events, fmt.Sprintf("%s %s %d %v", e.FlowName, e.Kind, e.StepIndex, e.Inputs))
 	}})
 	return masked(t, r) + strings.Join(events, "\n"), r
 }
 
+// subFlows are what drawn flows are composed of: a linear one that may fail, and a DAG around it with a branch, a fallback
+// and a list.
+func subFlows() flowSet {
+	x := func(v flows.MappingValue) flows.Mapping { return flows.Mapping{{Target: "x", Value: v}} }
+	pair := &flows.Flow{Type: flows.TypeFlow, Name: "pair", Version: "1.0.0", OnContextCollision: flows.CollisionOverwrite, Steps: []flows.Step{
+		{ToolName: "inc", InputMapping: x(flows.Key("x"))}, {ToolName: "even", InputMapping: x(flows.Key("y"))}}}
+	list := flows.Pointer("/l/l")
+	fan := &flows.Flow{FormatVersion: flows.FormatVersion11, Type: flows.TypeDAGFlow, Name: "fan", Version: "1.0.0", OnContextCollision: flows.CollisionOverwrite, Steps: []flows.Step{
+		{StepID: "list", ToolName: "list", InputMapping: x(flows.Key("x")), OutputAs: "l", Branches: []flows.Branch{{TargetStepID: "each", Predicate: "x > 1"}}, DefaultNext: "one"},
+		{StepID: "each", ToolName: "inc", DependsOn: []string{"list"}, ForEach: &list, As: "e", MaxConcurrency: 2, InputMapping: x(flows.Key("e")), OutputAs: "sums"},
+		{StepID: "one", FlowName: "pair", DependsOn: []string{"list"}, InputMapping: x(flows.Key("secret")), OnError: "fallback:inc", OutputAs: "pair"}}}
+	return flowSet{"pair": pair, "fan": fan}
+}
+
+// secret is the dynamic param of every drawn run.
+var secret = map[string]any{"secret": int64(5)}
+
 func compiled(t require.TestingT, b *bench, f *flows.Flow) *executor.Plan {
-	plan, found := executor.Compile(f, b.tools, executor.CompileOptions{})
+	plan, found := executor.Compile(f, b.tools, executor.CompileOptions{Flows: subFlows()})
 	require.NotNil(t, plan, "%v", found)
 	return plan
 }
@@ -169,15 +189,16 @@ func TestRunsCanBeRepeated(t *testing.T) {
 		for _, raw := range kept.every {
 			var c executor.Checkpoint
 			require.NoError(rt, json.Unmarshal(raw, &c))
-			r, err := engine.Resume(context.Background(), plan, &c, executor.RunInput{})
+			r, err := engine.Resume(context.Background(), plan, &c, executor.RunInput{DynamicParams: secret})
 			require.NoError(rt, err)
-			require.Equal(rt, masked(t, whole), masked(t, r), "after level %d", c.CompletedLevels)
+			require.Equal(rt, masked(t, executor.Redact(whole, secret)), masked(t, executor.Redact(r, secret)), "after level %d", c.CompletedLevels)
+			require.Equal(rt, whole.FinalOutput, r.FinalOutput)
 		}
 		data, err := executor.EncodeResult(whole)
 		require.NoError(rt, err)
 		recorded, err := executor.DecodeResult(data)
 		require.NoError(rt, err)
-		report, err := engine.Replay(context.Background(), plan, recorded, executor.ReplayOptions{})
+		report, err := engine.Replay(context.Background(), plan, recorded, executor.ReplayOptions{DynamicParams: secret})
 		require.NoError(rt, err)
 		require.Empty(rt, report.Diffs)
 	})
