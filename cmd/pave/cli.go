@@ -39,6 +39,7 @@ type cli struct {
 	globals
 
 	Serve       serveCmd       `cmd:"" help:"Run the service."`
+	Connect     connectCmd     `cmd:"" help:"Print the telemetry settings of a client, wait for its first span and say what is missing in it."`
 	Import      importCmd      `cmd:"" help:"Record calls from files."`
 	Analyze     analyzeCmd     `cmd:"" help:"Show what repeats in recorded sessions and what could run without the model. Keeps nothing."`
 	Mine        mineCmd        `cmd:"" help:"Mine the recorded sessions and put what was found in the queue."`

@@ -46,6 +46,21 @@ func (e *HeldError) Error() string {
 // Unwrap gives the error its code.
 func (e *HeldError) Unwrap() error { return flows.NewError(flows.CodeConflict, e.Error()) }
 
+// ServerOf is the address of the server that has a data directory, "" when none has.
+func ServerOf(dir string) (address string, err error) {
+	file := flock.New(filepath.Join(dir, lockFile), flock.SetFlag(os.O_RDONLY))
+	free, err := file.TryRLock()
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return "", nil
+	case err != nil:
+		return "", err
+	case free:
+		return "", file.Unlock()
+	}
+	return readHolder(dir).Address, nil
+}
+
 // lock is the held lock of a data directory.
 type lock struct {
 	file   *flock.Flock
