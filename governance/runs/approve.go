@@ -191,10 +191,12 @@ func (s *Service) Decide(ctx context.Context, actor governance.Actor, id string,
 	if err != nil {
 		return nil, err
 	}
-	if !goesOn {
-		return s.read(ctx, tenant(actor), id)
+	if goesOn {
+		if _, err := s.await(ctx, s.goOn(tenant(actor), row), req.Wait); err != nil {
+			return nil, err
+		}
 	}
-	return s.await(ctx, s.goOn(tenant(actor), row), req.Wait)
+	return s.read(context.WithoutCancel(ctx), tenant(actor), id) // redacted: whoever decides is not the run's caller
 }
 
 // decide stores a decision; true when the run was claimed to go on.

@@ -239,7 +239,7 @@ func TestDynamicParamsOfAWaitingRun(t *testing.T) {
 	done, err := b.Decide(ctx, bob, run.ID, runs.DecisionRequest{Decision: executor.Approve, Wait: patience})
 	require.NoError(t, err)
 	require.Equal(t, executor.StatusSucceeded, done.State)
-	require.Equal(t, "param-secret-1", done.Result.FinalOutput["password"], "the final output is the caller's")
+	require.Equal(t, executor.Redacted, done.Result.FinalOutput["password"], "whoever decides is not the caller")
 	require.Equal(t, executor.Redacted, done.Result.ExecutionLog[1].Inputs["password"])
 
 	run, err = b.Run(ctx, ci, request)
@@ -257,6 +257,11 @@ func TestDynamicParamsOfAWaitingRun(t *testing.T) {
 	done, err = b.Decide(ctx, bob, run.ID, runs.DecisionRequest{Decision: executor.Approve, Wait: patience})
 	require.NoError(t, err)
 	require.Equal(t, executor.StatusSucceeded, done.State)
+
+	// The caller gets the true final output, and nothing else with the param in it.
+	whole, err := b.Run(ctx, ci, runs.Request{Flow: "user_by_email", Input: input, DynamicParams: map[string]any{"extra": "param-secret-1"}})
+	require.NoError(t, err)
+	require.Equal(t, executor.StatusSucceeded, whole.State)
 	require.EqualValues(t, 2, calls.Load())
 	for _, file := range []string{"state.db", "state.db-wal", "events.db", "events.db-wal"} {
 		content, err := os.ReadFile(filepath.Join(b.dir, file))

@@ -57,6 +57,16 @@ func (o *RunOptions) Check() (problems []string) {
 			problems = append(problems, fmt.Sprintf("runs.checkpoint_key: %s is not a file of %d bytes", o.CheckpointKey, runs.VaultKeySize))
 		}
 	}
+	for _, least := range []struct {
+		key   string
+		value int64
+	}{{"runs.max_concurrent", int64(o.MaxConcurrent)}, {"runs.approval_expiry", int64(o.ApprovalExpiry)}, {"runs.keep_checkpoints", int64(o.KeepCheckpoints)},
+		{"runs.cache.ttl", int64(o.CacheTTL)}, {"runs.cache.entries", int64(o.CacheEntries)}, {"runs.cache.bytes", int64(o.CacheBytes)},
+		{"runs.decisions.timeout", int64(o.Decisions.Timeout)}, {"runs.decisions.max_per_run", int64(o.Decisions.MaxPerRun)}} {
+		if least.value < 0 {
+			problems = append(problems, least.key+": must not be negative")
+		}
+	}
 	return problems
 }
 

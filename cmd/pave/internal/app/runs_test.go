@@ -128,3 +128,70 @@ func TestRunsWaitAreDecidedAndFollowed(t *testing.T) {
 	_, status = follow(t, url, reader, "x")
 	require.Equal(t, http.StatusBadRequest, status)
 }
+
+// A run that waits goes on in the next process over the same data directory.
+func TestApprovalAfterARestart(t *testing.T) {
+	dir := t.TempDir()
+	first, err := Open(t.Context(), Options{DataDir: dir, LocalPrincipal: "local:tester"})
+	require.NoError(t, err)
+	activate(t, first, payFlow)
+	secret, _ := newKey(t, first, "person:reviewer2", time.Time{}, "review", "read")
+	run, err := clientOf(t, first, "").RunFlowWithResponse(t.Context(), "pay_back", &gen.RunFlowParams{}, gen.RunRequest{Input: json.RawMessage(`{"amount":9007199254740993}`)})
+	require.NoError(t, err)
+	require.Equal(t, gen.RunStatusAwaitingApproval, run.JSON200.Status)
+	require.NoError(t, first.Close())
+
+	second := open(t, func(o *Options) { o.DataDir = dir })
+	reviewer := clientOf(t, second, secret)
+	read, err := reviewer.GetRunWithResponse(t.Context(), run.JSON200.ID)
+	require.NoError(t, err)
+	done, err := reviewer.DecideRunApprovalWithResponse(t.Context(), run.JSON200.ID, &gen.DecideRunApprovalParams{IfMatch: read.HTTPResponse.Header.Get("ETag"), Wait: "10s"},
+		gen.ApprovalDecision{Step: "1", Decision: "approve"})
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, done.StatusCode(), string(done.Body))
+	require.Equal(t, gen.RunStatusSucceeded, done.JSON200.Status)
+	require.JSONEq(t, `{"amount":9007199254740993}`, string(done.JSON200.Output))
+	require.Contains(t, string(done.JSON200.Output), "9007199254740993")
+}
+
+const guardedFlow = `{"format_version":"1.1","type":"Flow","name":"guarded","version":"0.1.0","description":"Stops.",
+	"input_schema":{"type":"object","properties":{"a":{"type":"integer"},"b":{"type":"integer"}},"required":["a","b"]},
+	"steps":[{"tool_name":"passthrough","output_as":"one"},{"tool_name":"passthrough","output_as":"two"},
+		{"tool_name":"assert_equal","guard":"a < 5","input_mapping":{"actual":"a","expected":"b"},"output_as":"three"}],
+	"returns":{"two":"/two/b","three":"/three/equal"}}`
+
+// A run whose guard is false gives the outputs so far, the next step with its inputs and the reason; it saved the turn
+// between its two finished steps and no other.
+func TestHandedBackRunTellsWhereToGoOn(t *testing.T) {
+	a := open(t, nil)
+	activate(t, a, guardedFlow)
+	c := clientOf(t, a, "")
+	run, err := c.RunFlowWithResponse(t.Context(), "guarded", &gen.RunFlowParams{}, gen.RunRequest{Input: json.RawMessage(`{"a":7,"b":8}`)})
+	require.NoError(t, err)
+	require.Equal(t, gen.RunStatusHandedBack, run.JSON200.Status)
+	require.JSONEq(t, `{"two":8}`, string(run.JSON200.Output))
+	require.Equal(t, []int{2, 2}, []int{run.JSON200.Steps, run.JSON200.StepsDone})
+	require.Contains(t, run.JSON200.ErrorMessage, "a < 5")
+	for name, record := range map[string]json.RawMessage{"answered": run.JSON200.Record, "kept": func() json.RawMessage {
+		kept, err := c.GetRunWithResponse(t.Context(), run.JSON200.ID)
+		require.NoError(t, err)
+		return kept.JSON200.Record
+	}()} {
+		var r struct {
+			Success  bool
+			HandBack struct {
+				StepIndex int    `json:"step_index"`
+				ToolName  string `json:"tool_name"`
+				Inputs    json.RawMessage
+				Reason    string
+			} `json:"hand_back"`
+			Cost struct {
+				Avoided int `json:"llm_calls_avoided"`
+			} `json:"cost_report"`
+		}
+		require.NoError(t, json.Unmarshal(record, &r))
+		require.Equal(t, []any{false, 2, "assert_equal", "guard is false: a < 5", 1},
+			[]any{r.Success, r.HandBack.StepIndex, r.HandBack.ToolName, r.HandBack.Reason, r.Cost.Avoided}, name)
+		require.JSONEq(t, `{"actual":7,"expected":8}`, string(r.HandBack.Inputs), name)
+	}
+}

@@ -1,0 +1,52 @@
+package runs_test
+
+import (
+	"runtime"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"pave/executor"
+	"pave/governance/runs"
+)
+
+// heap is what is live after collection.
+func heap() int64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// A thousand runs of ten steps at once do not mix, and what they leave in memory does not grow with their number.
+func TestAThousandRunsAtOnce(t *testing.T) {
+	const atOnce, steps = 1000, 10
+	b := newBench(t, func(o *runs.Options) { o.Recorder = nil })
+	b.chain(t, steps, true)
+	wave := func(base int64) {
+		var wg sync.WaitGroup
+		for i := range atOnce {
+			wg.Go(func() {
+				n := base + int64(i)*1000
+				run, err := b.Run(ctx, ci, runs.Request{Flow: "count", Input: map[string]any{"n": n}})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if got := run.Result.FinalOutput["n"]; run.State != executor.StatusSucceeded || got != n+steps {
+					t.Errorf("run %d: %s, %v", i, run.State, got)
+				}
+			})
+		}
+		wg.Wait()
+	}
+	wave(0)
+	first := heap()
+	wave(1 << 40)
+	second := heap()
+	t.Logf("heap after 1,000 and 2,000 runs: %d and %d KiB", first>>10, second>>10)
+	const slack = 1 << 20 // of caches of the stores; the records of 1,000 runs are some 8 MiB
+	require.Less(t, second-first, int64(slack), "bytes that 1,000 more runs left")
+}
