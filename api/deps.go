@@ -32,6 +32,7 @@ type Deps struct {
 	Tools       Tools
 	Runs        Runs
 	Workers     Workers
+	Discovery   Discovery
 	Mining      Mining
 	Passes      Passes
 	Keys        Keys
@@ -111,6 +112,11 @@ type Tools interface {
 	Tool(ctx context.Context, actor governance.Actor, name string) (*governance.ToolVersion, error)
 	ApplyTools(ctx context.Context, actor governance.Actor, tools []*flows.Tool) (governance.ApplyReport, error)
 	ApplyTool(ctx context.Context, actor governance.Actor, tool *flows.Tool, ifRevision int64) (governance.ApplyReport, error)
+	ApplyToolFile(ctx context.Context, actor governance.Actor, file *flows.ToolFile) (governance.ApplyReport, error)
+	ToolVersions(ctx context.Context, actor governance.Actor, name string) ([]governance.ToolVersion, error)
+	ToolDrift(ctx context.Context, actor governance.Actor, name string) (d *diff.ToolDiff, against string, err error)
+	PinTool(ctx context.Context, actor governance.Actor, name string, req governance.PinRequest) (governance.ApplyReport, error)
+	MCPServers(ctx context.Context, actor governance.Actor) ([]governance.MCPServer, error)
 }
 
 // Runs runs flows.
@@ -132,6 +138,11 @@ type Runs interface {
 	Explain(ctx context.Context, actor governance.Actor, name, version string) (*executor.Explanation, error)
 	Export(ctx context.Context, actor governance.Actor, name, version string, target export.Target, as string) (json.RawMessage, error)
 	Capabilities(ctx context.Context, actor governance.Actor) ([]runs.Capability, error)
+}
+
+// Discovery asks MCP servers for their tools.
+type Discovery interface {
+	Discover(ctx context.Context, actor governance.Actor, server string) ([]governance.DiscoveredTool, error)
 }
 
 // Workers are the pools of tools that live in other processes.

@@ -126,7 +126,7 @@ func proposalAnswer(p *governance.Proposal) (gen.ProposalAnswerJSONResponse, err
 			Explained: s.Explained, Needs: s.Needs, Approvals: s.Approvals, Savings: s.Savings, PromotedAs: s.PromotedAs,
 			Changed: s.Changed, Returned: s.Returned, Assignee: s.Assignee, Labels: s.Labels, Closed: s.Closed, CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt,
 			PatternKey: p.PatternKey, Flow: doc, Evidence: Evidence(p.Evidence), Reviews: list(p.Reviews, reviewOf),
-			ReplayCheck: replayCheck(p.Check), Shadow: shadowOf(p.Shadow), NextVersion: bumpOf(p.Next),
+			ReplayCheck: replayCheck(p.Check), Shadow: shadowOf(p.Shadow), NextVersion: bumpOf(p.Next), UnboundBy: p.Binders,
 		},
 	}, nil
 }

@@ -89,20 +89,25 @@ func (h *handlers) ApplyTools(ctx context.Context, r gen.ApplyToolsRequestObject
 	if err != nil {
 		return nil, err
 	}
-	tools, err := flows.ParseTools(doc)
+	file, err := flows.ParseToolFile(doc)
 	if err != nil {
 		return nil, err
 	}
-	if len(tools) == 0 {
+	if len(file.Tools)+len(file.Servers) == 0 {
 		return nil, flows.NewError(flows.CodeInvalid, "the body holds no tool")
 	}
-	report, err := h.s.deps.Tools.ApplyTools(ctx, actorFrom(ctx), tools)
+	report, err := h.s.deps.Tools.ApplyToolFile(ctx, actorFrom(ctx), file)
 	if err != nil {
 		return nil, err
 	}
-	return gen.ApplyTools200JSONResponse{FlowsToReview: report.NeedsReview, Items: list(report.Tools, func(c governance.ToolChange) gen.ToolChange {
+	return gen.ApplyTools200JSONResponse(applyReport(report)), nil
+}
+
+func applyReport(report governance.ApplyReport) gen.ToolApplyReport {
+	changes := func(c governance.ToolChange) gen.ToolChange {
 		return gen.ToolChange{Name: c.Name, Change: gen.ToolChangeChange(c.Change)}
-	})}, nil
+	}
+	return gen.ToolApplyReport{FlowsToReview: report.NeedsReview, Items: list(report.Tools, changes), Servers: list(report.Servers, changes)}
 }
 
 // toolFile is the body as a tool file, which may be JSON as it is.

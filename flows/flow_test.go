@@ -330,7 +330,7 @@ func TestToolFile(t *testing.T) {
 func TestToolFileFaults(t *testing.T) {
 	for text, want := range map[string]string{
 		"kind: Tool\nname: a b\n":                                                                "1 to 128",
-		"kind: MCPServer\nname: kb\n":                                                            "not supported by this version",
+		"kind: MCPServer\nname: kb\n":                                                            "transport: is required",
 		"name: a\n":                                                                              "/0/kind: is required",
 		"kind: Tool\nname: a\ncolour: red\n":                                                     "/0/colour: unknown field",
 		"kind: Tool\nname: a\n---\nkind: Tool\nname: a\n":                                        "declared twice",
@@ -486,4 +486,28 @@ func mustOf(t *testing.T, v any) any {
 		t.Fatal(err)
 	}
 	return out
+}
+
+func TestToolFileWithServers(t *testing.T) {
+	doc := "kind: Tool\nname: search\nbinding: {kind: mcp, server: kb, definition_digest: abc}\n---\nkind: MCPServer\nname: kb\ntransport: stdio\ncommand: [kb, --readonly]\nenv: {TOKEN: '{{secret:KB}}'}\n---\n" +
+		"kind: MCPServer\nname: web\ntransport: streamable_http\nurl: https://kb.example/mcp\nheaders: {Authorization: x}\n"
+	file, err := flows.ParseToolFile([]byte(doc))
+	require.NoError(t, err)
+	require.Equal(t, &flows.Binding{Kind: flows.BindMCP, Server: "kb", Tool: "search", DefinitionDigest: "abc"}, file.Tools[0].Binding)
+	require.Equal(t, []string{"kb", "--readonly"}, file.Servers[0].Command)
+	for _, s := range file.Servers {
+		raw, err := flows.EncodeMCPServer(s, flows.FormatYAML)
+		require.NoError(t, err)
+		again, err := flows.ParseToolFile(raw)
+		require.NoError(t, err)
+		require.Equal(t, s, again.Servers[0])
+	}
+	tools, err := flows.ParseTools([]byte(doc))
+	require.NoError(t, err)
+	require.Len(t, tools, 1)
+	for _, bad := range []string{"kind: MCPServer\nname: kb\ntransport: stdio\n", "kind: MCPServer\nname: kb\ntransport: streamable_http\nurl: ftp://x\n",
+		"kind: MCPServer\nname: 'a b'\ntransport: stdio\ncommand: [x]\n", "kind: MCPServer\nname: a\ntransport: stdio\ncommand: [x]\n---\nkind: MCPServer\nname: a\ntransport: stdio\ncommand: [x]\n"} {
+		_, err := flows.ParseToolFile([]byte(bad))
+		require.Error(t, err, bad)
+	}
 }

@@ -62,7 +62,9 @@ func (r *reader) mcpServer(path string, v any) *MCPServer {
 }
 
 // EncodeMCPServer writes one server document.
-func EncodeMCPServer(s *MCPServer, format Format) ([]byte, error) { return write(serverTree(s), format) }
+func EncodeMCPServer(s *MCPServer, format Format) ([]byte, error) {
+	return write(serverTree(s), format)
+}
 
 // MarshalJSON writes the server document, compact.
 func (s *MCPServer) MarshalJSON() ([]byte, error) { return value.Encode(serverTree(s)), nil }

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	"pave/analyzer"
 	"pave/flows"
@@ -109,6 +110,11 @@ type library struct {
 	toolset
 	r      *store.Reader
 	tenant string
+	found  func() ([]DiscoveredTool, error) // what MCP servers listed, read once
+}
+
+func newLibrary(set toolset, r *store.Reader, tenant string) *library {
+	return &library{set, r, tenant, sync.OnceValues(func() ([]DiscoveredTool, error) { return discoveredIn(r, tenant, "") })}
 }
 
 // toolsIn reads the toolset.
@@ -128,12 +134,12 @@ func toolsIn(r *store.Reader, tenant string) (*library, error) {
 		}
 		set[row.Name] = *t
 	}
-	return &library{set, r, tenant}, nil
+	return newLibrary(set, r, tenant), nil
 }
 
 // declaredIn reads the declared ones of the tools that a flow, and those that it calls, reach.
 func declaredIn(r *store.Reader, tenant string, flow *flows.Flow) (*library, error) {
-	lib := &library{toolset{}, r, tenant}
+	lib := newLibrary(toolset{}, r, tenant)
 	names := ToolNames(flow)
 	for _, called := range lib.called(flow) {
 		names = append(names, ToolNames(called.Flow)...)
@@ -187,7 +193,6 @@ func toolVersion(row store.ToolRow) (*ToolVersion, error) {
 	if err := decode(row.Body, &tool); err != nil {
 		return nil, err
 	}
-	tool.Origin = flows.ToolDeclared
 	if row.Inferred {
 		tool.Origin = flows.ToolInferred
 	}
@@ -232,6 +237,7 @@ type content struct {
 	unbound []string
 	tools   map[string]*flows.Tool  // declared ones
 	hashes  map[string]string       // of the declared ones of the flow's own steps
+	binders map[string]string       // what would bind an unbound one
 	called  map[string]*FlowVersion // by the reference of the step
 }
 
@@ -248,6 +254,7 @@ func (l *library) contentOf(f *flows.Flow) content {
 			l.addTool(&c, name)
 		}
 	}
+	c.binders = l.binders(c.unbound)
 	return c
 }
 
@@ -292,7 +299,7 @@ func changedTools(before, now map[string]string) []string {
 // judge refreshes what depends on tools, policy and reviews: safety, unbound tools, counts and the state of an
 // open proposal. What was decided stays as it was decided.
 func (p Policy) judge(proposal *Proposal, c content) {
-	proposal.Unbound = c.unbound
+	proposal.Unbound, proposal.Binders = c.unbound, c.binders
 	if proposal.Open() {
 		proposal.Safety = c.safety
 		proposal.State = p.state(proposal)

@@ -197,7 +197,7 @@ func (s *Service) Admit(ctx context.Context, actor Actor, name, version string) 
 			return err
 		}
 		if len(now.unbound) > 0 {
-			return unboundError(now.unbound)
+			return unboundError(now)
 		}
 		key, err := admissionKey(v, now.called, lib.toolset)
 		a = &Admission{Version: *v, Tools: now.tools, Flows: now.callable(), Key: key}

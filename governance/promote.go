@@ -106,7 +106,7 @@ func (c *change) checkPromotable(e *entry, now content) error {
 // checkRunnable says whether a flow could run with these tools: all bound, compiled clean.
 func (c *change) checkRunnable(flow *flows.Flow, now content) error {
 	if len(now.unbound) > 0 {
-		return unboundError(now.unbound)
+		return unboundError(now)
 	}
 	called := now.callable()
 	if _, own := called[flow.Name]; own { // what is checked here is about to be the active version of its name
@@ -118,11 +118,11 @@ func (c *change) checkRunnable(flow *flows.Flow, now content) error {
 	return nil
 }
 
-func unboundError(unbound []string) error {
+func unboundError(now content) error {
 	e := flows.NewError(flows.CodeUnbound, fmt.Sprintf(
-		"no binding for %s: declare each in a tool file with a binding and apply it (pave tools apply FILE)", strings.Join(unbound, ", ")))
-	for _, name := range unbound {
-		e.Details = append(e.Details, flows.ErrorDetail{Code: "unbound", Detail: name + ": a tool document with this name and a binding (kind: http, local, ...) would bind it"})
+		"no binding for %s: declare each in a tool file with a binding and apply it (pave tools apply FILE)", strings.Join(now.unbound, ", ")))
+	for _, name := range now.unbound {
+		e.Details = append(e.Details, flows.ErrorDetail{Code: "unbound", Detail: name + ": " + now.binders[name]})
 	}
 	return e
 }

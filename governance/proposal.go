@@ -41,6 +41,7 @@ type Proposal struct {
 	Savings   analyzer.Savings
 	Safety    flows.SideEffects
 	Unbound   []string
+	Binders   map[string]string // of each unbound tool, what would bind it
 	Warnings  []string
 	Rank      int
 	Score     float64

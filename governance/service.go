@@ -56,6 +56,9 @@ type Service struct {
 	now      func() time.Time
 	newID    func() string
 
+	serversMu sync.Mutex
+	servers   map[string]knownServer // by tenant/name
+
 	keysMu sync.RWMutex
 	keys   map[string]store.KeyRow // by prefix; only keys that exist
 }
@@ -63,7 +66,7 @@ type Service struct {
 // New builds a Service over an open state store.
 func New(opts Options) *Service {
 	s := &Service{db: opts.Store, check: opts.Check, stats: opts.Stats, replayer: opts.Replayer, estimate: opts.Estimate, solo: opts.Solo,
-		log: opts.Logger, now: opts.Now, newID: opts.NewID, keys: map[string]store.KeyRow{}}
+		log: opts.Logger, now: opts.Now, newID: opts.NewID, keys: map[string]store.KeyRow{}, servers: map[string]knownServer{}}
 	if s.estimate == (EstimateProfile{}) {
 		s.estimate = DefaultEstimate
 	}

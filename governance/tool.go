@@ -27,6 +27,7 @@ type ToolChange struct {
 // schema or worse side effects took out of service.
 type ApplyReport struct {
 	Tools       []ToolChange
+	Servers     []ToolChange
 	NeedsReview []string
 }
 
@@ -48,35 +49,39 @@ func (s *Service) applyTools(ctx context.Context, actor Actor, tools []*flows.To
 		return ApplyReport{}, err
 	}
 	var report ApplyReport
-	err := s.update(ctx, actor, ActionAdmin, func(c *change) error {
-		report = ApplyReport{}
-		var touched []string
-		for _, tool := range tools {
-			done, err := c.putTool(tool, false, ifRevision)
-			if err != nil {
-				return err
-			}
-			report.Tools = append(report.Tools, done)
-			if done.Change == "unchanged" {
-				continue
-			}
-			touched = append(touched, done.Name)
-			if err := c.audit("tool.apply", "tool/"+done.Name, map[string]any{"change": done.Change,
-				"schema_changed": done.SchemaChanged, "riskier": done.Riskier, "revision": done.Revision}); err != nil {
-				return err
-			}
-			gone, err := c.driftOf(tool, done.Riskier)
-			if err != nil {
-				return err
-			}
-			report.NeedsReview = append(report.NeedsReview, gone...)
-		}
-		if touched == nil {
-			return nil
-		}
-		return c.rejudge(touched)
+	err := s.update(ctx, actor, ActionAdmin, func(c *change) (err error) {
+		report, err = c.applyTools(tools, ifRevision)
+		return err
 	})
 	return report, err
+}
+
+func (c *change) applyTools(tools []*flows.Tool, ifRevision int64) (report ApplyReport, err error) {
+	var touched []string
+	for _, tool := range tools {
+		done, err := c.putTool(tool, false, ifRevision)
+		if err != nil {
+			return report, err
+		}
+		report.Tools = append(report.Tools, done)
+		if done.Change == "unchanged" {
+			continue
+		}
+		touched = append(touched, done.Name)
+		if err := c.audit("tool.apply", "tool/"+done.Name, map[string]any{"change": done.Change,
+			"schema_changed": done.SchemaChanged, "riskier": done.Riskier, "revision": done.Revision}); err != nil {
+			return report, err
+		}
+		gone, err := c.driftOf(tool, done.Riskier)
+		if err != nil {
+			return report, err
+		}
+		report.NeedsReview = append(report.NeedsReview, gone...)
+	}
+	if touched == nil {
+		return report, nil
+	}
+	return report, c.rejudge(touched)
 }
 
 // putTool stores a definition when it differs from the current one.

@@ -279,6 +279,11 @@ type ClientInterface interface {
 	// Corresponds with GET /api/v1/follows (the `GetFollows` operationId).
 	GetFollows(ctx context.Context, params *GetFollowsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ListMCPServers The declared MCP servers with what each listed last.
+	//
+	// Corresponds with GET /api/v1/mcp-servers (the `ListMCPServers` operationId).
+	ListMCPServers(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// GetMe Who the caller is and what the caller may do.
 	//
 	// Any valid key or browser session may ask, whatever its scopes.
@@ -682,6 +687,44 @@ type ClientInterface interface {
 	// Corresponds with POST /api/v1/tools (the `ApplyTools` operationId).
 	ApplyTools(ctx context.Context, body ApplyToolsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// DiscoverToolsWithBody Ask an MCP server for its tools, and match them with the catalogue.
+	//
+	// The server must be declared, as a document of kind MCPServer in a tool file. Nothing is bound by this.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/tools/discover (the `DiscoverTools` operationId).
+	DiscoverToolsWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DiscoverTools Ask an MCP server for its tools, and match them with the catalogue.
+	//
+	// The server must be declared, as a document of kind MCPServer in a tool file. Nothing is bound by this.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/tools/discover (the `DiscoverTools` operationId).
+	DiscoverTools(ctx context.Context, body DiscoverToolsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ImportToolsWithBody Make tools of the operations of an OpenAPI document.
+	//
+	// The answer holds the tools as tool documents and says which operations were left out, and why. With `apply` they are
+	// declared as a tool file would be.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/tools/import (the `ImportTools` operationId).
+	ImportToolsWithBody(ctx context.Context, params *ImportToolsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ImportTools Make tools of the operations of an OpenAPI document.
+	//
+	// The answer holds the tools as tool documents and says which operations were left out, and why. With `apply` they are
+	// declared as a tool file would be.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/tools/import (the `ImportTools` operationId).
+	ImportTools(ctx context.Context, params *ImportToolsParams, body ImportToolsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// GetTool One tool.
 	//
 	// Corresponds with GET /api/v1/tools/{name} (the `GetTool` operationId).
@@ -700,6 +743,36 @@ type ClientInterface interface {
 	//
 	// Corresponds with PUT /api/v1/tools/{name} (the `PutTool` operationId).
 	PutTool(ctx context.Context, name ToolNameParam, params *PutToolParams, body PutToolJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetToolDrift The accepted definition of a tool against what its server lists now.
+	//
+	// Corresponds with GET /api/v1/tools/{name}/drift (the `GetToolDrift` operationId).
+	GetToolDrift(ctx context.Context, name ToolNameParam, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PinToolWithBody Accept the definition that an MCP server has of a tool, and bind the tool to it.
+	//
+	// The server is the one that the tool is bound to, else the only one that lists a tool of this name, else the one that
+	// is named. Flows that were approved with another schema, or with fewer side effects, go to review.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/tools/{name}/pin (the `PinTool` operationId).
+	PinToolWithBody(ctx context.Context, name ToolNameParam, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PinTool Accept the definition that an MCP server has of a tool, and bind the tool to it.
+	//
+	// The server is the one that the tool is bound to, else the only one that lists a tool of this name, else the one that
+	// is named. Flows that were approved with another schema, or with fewer side effects, go to review.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/tools/{name}/pin (the `PinTool` operationId).
+	PinTool(ctx context.Context, name ToolNameParam, body PinToolJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListToolVersions Every definition that a declared tool has had, newest first.
+	//
+	// Corresponds with GET /api/v1/tools/{name}/versions (the `ListToolVersions` operationId).
+	ListToolVersions(ctx context.Context, name ToolNameParam, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// SignOut End the browser session of the request's cookie.
 	//
@@ -1302,6 +1375,21 @@ func (c *Client) GetFlowTests(ctx context.Context, name FlowNameParam, version F
 // Corresponds with GET /api/v1/follows (the `GetFollows` operationId).
 func (c *Client) GetFollows(ctx context.Context, params *GetFollowsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetFollowsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListMCPServers The declared MCP servers with what each listed last.
+//
+// Corresponds with GET /api/v1/mcp-servers (the `ListMCPServers` operationId).
+func (c *Client) ListMCPServers(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListMCPServersRequest(c.Server)
 	if err != nil {
 		return nil, err
 	}
@@ -2255,6 +2343,84 @@ func (c *Client) ApplyTools(ctx context.Context, body ApplyToolsJSONRequestBody,
 	return c.Client.Do(req)
 }
 
+// DiscoverToolsWithBody Ask an MCP server for its tools, and match them with the catalogue.
+//
+// The server must be declared, as a document of kind MCPServer in a tool file. Nothing is bound by this.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/tools/discover (the `DiscoverTools` operationId).
+func (c *Client) DiscoverToolsWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDiscoverToolsRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DiscoverTools Ask an MCP server for its tools, and match them with the catalogue.
+//
+// The server must be declared, as a document of kind MCPServer in a tool file. Nothing is bound by this.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/tools/discover (the `DiscoverTools` operationId).
+func (c *Client) DiscoverTools(ctx context.Context, body DiscoverToolsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDiscoverToolsRequest(c.Server, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ImportToolsWithBody Make tools of the operations of an OpenAPI document.
+//
+// The answer holds the tools as tool documents and says which operations were left out, and why. With `apply` they are
+// declared as a tool file would be.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/tools/import (the `ImportTools` operationId).
+func (c *Client) ImportToolsWithBody(ctx context.Context, params *ImportToolsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewImportToolsRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ImportTools Make tools of the operations of an OpenAPI document.
+//
+// The answer holds the tools as tool documents and says which operations were left out, and why. With `apply` they are
+// declared as a tool file would be.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/tools/import (the `ImportTools` operationId).
+func (c *Client) ImportTools(ctx context.Context, params *ImportToolsParams, body ImportToolsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewImportToolsRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // GetTool One tool.
 //
 // Corresponds with GET /api/v1/tools/{name} (the `GetTool` operationId).
@@ -2294,6 +2460,76 @@ func (c *Client) PutToolWithBody(ctx context.Context, name ToolNameParam, params
 // Corresponds with PUT /api/v1/tools/{name} (the `PutTool` operationId).
 func (c *Client) PutTool(ctx context.Context, name ToolNameParam, params *PutToolParams, body PutToolJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewPutToolRequest(c.Server, name, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetToolDrift The accepted definition of a tool against what its server lists now.
+//
+// Corresponds with GET /api/v1/tools/{name}/drift (the `GetToolDrift` operationId).
+func (c *Client) GetToolDrift(ctx context.Context, name ToolNameParam, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetToolDriftRequest(c.Server, name)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PinToolWithBody Accept the definition that an MCP server has of a tool, and bind the tool to it.
+//
+// The server is the one that the tool is bound to, else the only one that lists a tool of this name, else the one that
+// is named. Flows that were approved with another schema, or with fewer side effects, go to review.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/tools/{name}/pin (the `PinTool` operationId).
+func (c *Client) PinToolWithBody(ctx context.Context, name ToolNameParam, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPinToolRequestWithBody(c.Server, name, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PinTool Accept the definition that an MCP server has of a tool, and bind the tool to it.
+//
+// The server is the one that the tool is bound to, else the only one that lists a tool of this name, else the one that
+// is named. Flows that were approved with another schema, or with fewer side effects, go to review.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/tools/{name}/pin (the `PinTool` operationId).
+func (c *Client) PinTool(ctx context.Context, name ToolNameParam, body PinToolJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPinToolRequest(c.Server, name, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListToolVersions Every definition that a declared tool has had, newest first.
+//
+// Corresponds with GET /api/v1/tools/{name}/versions (the `ListToolVersions` operationId).
+func (c *Client) ListToolVersions(ctx context.Context, name ToolNameParam, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListToolVersionsRequest(c.Server, name)
 	if err != nil {
 		return nil, err
 	}
@@ -3778,6 +4014,33 @@ func NewGetFollowsRequest(server string, params *GetFollowsParams) (*http.Reques
 			rawQueryFragments = append(rawQueryFragments, encoded)
 		}
 		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewListMCPServersRequest constructs an http.Request for the ListMCPServers method
+func NewListMCPServersRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/mcp-servers")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
 	}
 
 	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
@@ -5776,6 +6039,125 @@ func NewApplyToolsRequestWithBody(server string, contentType string, body io.Rea
 	return req, nil
 }
 
+// NewDiscoverToolsRequest calls the generic DiscoverTools builder with application/json body
+func NewDiscoverToolsRequest(server string, body DiscoverToolsJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewDiscoverToolsRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewDiscoverToolsRequestWithBody constructs an http.Request for the DiscoverTools method, with any body, and a specified content type
+func NewDiscoverToolsRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/tools/discover")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewImportToolsRequest calls the generic ImportTools builder with application/json body
+func NewImportToolsRequest(server string, params *ImportToolsParams, body ImportToolsJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewImportToolsRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewImportToolsRequestWithBody constructs an http.Request for the ImportTools method, with any body, and a specified content type
+func NewImportToolsRequestWithBody(server string, params *ImportToolsParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/tools/import")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "base_url", params.BaseURL, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "prefix", params.Prefix, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "apply", params.Apply, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
 // NewGetToolRequest constructs an http.Request for the GetTool method
 func NewGetToolRequest(server string, name ToolNameParam) (*http.Request, error) {
 	var err error
@@ -5865,6 +6247,121 @@ func NewPutToolRequestWithBody(server string, name ToolNameParam, params *PutToo
 
 		req.Header.Set("If-Match", headerParam0)
 
+	}
+
+	return req, nil
+}
+
+// NewGetToolDriftRequest constructs an http.Request for the GetToolDrift method
+func NewGetToolDriftRequest(server string, name ToolNameParam) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/tools/%s/drift", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewPinToolRequest calls the generic PinTool builder with application/json body
+func NewPinToolRequest(server string, name ToolNameParam, body PinToolJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewPinToolRequestWithBody(server, name, "application/json", bodyReader)
+}
+
+// NewPinToolRequestWithBody constructs an http.Request for the PinTool method, with any body, and a specified content type
+func NewPinToolRequestWithBody(server string, name ToolNameParam, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/tools/%s/pin", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewListToolVersionsRequest constructs an http.Request for the ListToolVersions method
+func NewListToolVersionsRequest(server string, name ToolNameParam) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/tools/%s/versions", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
 	}
 
 	return req, nil
@@ -6684,6 +7181,13 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /api/v1/follows (the `GetFollows` operationId).
 	GetFollowsWithResponse(ctx context.Context, params *GetFollowsParams, reqEditors ...RequestEditorFn) (*GetFollowsResponse, error)
 
+	// ListMCPServersWithResponse The declared MCP servers with what each listed last.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/mcp-servers (the `ListMCPServers` operationId).
+	ListMCPServersWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ListMCPServersResponse, error)
+
 	// GetMeWithResponse Who the caller is and what the caller may do.
 	//
 	// Any valid key or browser session may ask, whatever its scopes.
@@ -7135,6 +7639,44 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /api/v1/tools (the `ApplyTools` operationId).
 	ApplyToolsWithResponse(ctx context.Context, body ApplyToolsJSONRequestBody, reqEditors ...RequestEditorFn) (*ApplyToolsResponse, error)
 
+	// DiscoverToolsWithBodyWithResponse Ask an MCP server for its tools, and match them with the catalogue.
+	//
+	// The server must be declared, as a document of kind MCPServer in a tool file. Nothing is bound by this.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/tools/discover (the `DiscoverTools` operationId).
+	DiscoverToolsWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*DiscoverToolsResponse, error)
+
+	// DiscoverToolsWithResponse Ask an MCP server for its tools, and match them with the catalogue.
+	//
+	// The server must be declared, as a document of kind MCPServer in a tool file. Nothing is bound by this.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/tools/discover (the `DiscoverTools` operationId).
+	DiscoverToolsWithResponse(ctx context.Context, body DiscoverToolsJSONRequestBody, reqEditors ...RequestEditorFn) (*DiscoverToolsResponse, error)
+
+	// ImportToolsWithBodyWithResponse Make tools of the operations of an OpenAPI document.
+	//
+	// The answer holds the tools as tool documents and says which operations were left out, and why. With `apply` they are
+	// declared as a tool file would be.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/tools/import (the `ImportTools` operationId).
+	ImportToolsWithBodyWithResponse(ctx context.Context, params *ImportToolsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ImportToolsResponse, error)
+
+	// ImportToolsWithResponse Make tools of the operations of an OpenAPI document.
+	//
+	// The answer holds the tools as tool documents and says which operations were left out, and why. With `apply` they are
+	// declared as a tool file would be.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/tools/import (the `ImportTools` operationId).
+	ImportToolsWithResponse(ctx context.Context, params *ImportToolsParams, body ImportToolsJSONRequestBody, reqEditors ...RequestEditorFn) (*ImportToolsResponse, error)
+
 	// GetToolWithResponse One tool.
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -7155,6 +7697,40 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with PUT /api/v1/tools/{name} (the `PutTool` operationId).
 	PutToolWithResponse(ctx context.Context, name ToolNameParam, params *PutToolParams, body PutToolJSONRequestBody, reqEditors ...RequestEditorFn) (*PutToolResponse, error)
+
+	// GetToolDriftWithResponse The accepted definition of a tool against what its server lists now.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/tools/{name}/drift (the `GetToolDrift` operationId).
+	GetToolDriftWithResponse(ctx context.Context, name ToolNameParam, reqEditors ...RequestEditorFn) (*GetToolDriftResponse, error)
+
+	// PinToolWithBodyWithResponse Accept the definition that an MCP server has of a tool, and bind the tool to it.
+	//
+	// The server is the one that the tool is bound to, else the only one that lists a tool of this name, else the one that
+	// is named. Flows that were approved with another schema, or with fewer side effects, go to review.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/tools/{name}/pin (the `PinTool` operationId).
+	PinToolWithBodyWithResponse(ctx context.Context, name ToolNameParam, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PinToolResponse, error)
+
+	// PinToolWithResponse Accept the definition that an MCP server has of a tool, and bind the tool to it.
+	//
+	// The server is the one that the tool is bound to, else the only one that lists a tool of this name, else the one that
+	// is named. Flows that were approved with another schema, or with fewer side effects, go to review.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/tools/{name}/pin (the `PinTool` operationId).
+	PinToolWithResponse(ctx context.Context, name ToolNameParam, body PinToolJSONRequestBody, reqEditors ...RequestEditorFn) (*PinToolResponse, error)
+
+	// ListToolVersionsWithResponse Every definition that a declared tool has had, newest first.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/tools/{name}/versions (the `ListToolVersions` operationId).
+	ListToolVersionsWithResponse(ctx context.Context, name ToolNameParam, reqEditors ...RequestEditorFn) (*ListToolVersionsResponse, error)
 
 	// SignOutWithResponse End the browser session of the request's cookie.
 	//
@@ -8369,6 +8945,54 @@ func (r GetFollowsResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r GetFollowsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListMCPServersResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *MCPServerPage
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *ProblemAnswer
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListMCPServersResponse) GetJSON200() *MCPServerPage {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ListMCPServersResponse) GetApplicationProblemJSONDefault() *ProblemAnswer {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ListMCPServersResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListMCPServersResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListMCPServersResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListMCPServersResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -10362,6 +10986,102 @@ func (r ApplyToolsResponse) ContentType() string {
 	return ""
 }
 
+type DiscoverToolsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *DiscoveredToolPage
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *ProblemAnswer
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r DiscoverToolsResponse) GetJSON200() *DiscoveredToolPage {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r DiscoverToolsResponse) GetApplicationProblemJSONDefault() *ProblemAnswer {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r DiscoverToolsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DiscoverToolsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DiscoverToolsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DiscoverToolsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ImportToolsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ToolImport
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *ProblemAnswer
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ImportToolsResponse) GetJSON200() *ToolImport {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ImportToolsResponse) GetApplicationProblemJSONDefault() *ProblemAnswer {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ImportToolsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ImportToolsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ImportToolsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ImportToolsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 // GetToolResponse200Headers the declared response headers of an HTTP 200 response for GetTool
 type GetToolResponse200Headers struct {
 	ETag string
@@ -10466,6 +11186,150 @@ func (r PutToolResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r PutToolResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetToolDriftResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ToolDrift
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *ProblemAnswer
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetToolDriftResponse) GetJSON200() *ToolDrift {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r GetToolDriftResponse) GetApplicationProblemJSONDefault() *ProblemAnswer {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r GetToolDriftResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetToolDriftResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetToolDriftResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetToolDriftResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type PinToolResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ToolApplyReport
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *ProblemAnswer
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PinToolResponse) GetJSON200() *ToolApplyReport {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r PinToolResponse) GetApplicationProblemJSONDefault() *ProblemAnswer {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r PinToolResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PinToolResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PinToolResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PinToolResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListToolVersionsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ToolPage
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *ProblemAnswer
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListToolVersionsResponse) GetJSON200() *ToolPage {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ListToolVersionsResponse) GetApplicationProblemJSONDefault() *ProblemAnswer {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ListToolVersionsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListToolVersionsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListToolVersionsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListToolVersionsResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -11594,6 +12458,19 @@ func (c *ClientWithResponses) GetFollowsWithResponse(ctx context.Context, params
 	return ParseGetFollowsResponse(rsp)
 }
 
+// ListMCPServersWithResponse The declared MCP servers with what each listed last.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/mcp-servers (the `ListMCPServers` operationId).
+func (c *ClientWithResponses) ListMCPServersWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ListMCPServersResponse, error) {
+	rsp, err := c.ListMCPServers(ctx, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListMCPServersResponse(rsp)
+}
+
 // GetMeWithResponse Who the caller is and what the caller may do.
 //
 // Any valid key or browser session may ask, whatever its scopes.
@@ -12369,6 +13246,68 @@ func (c *ClientWithResponses) ApplyToolsWithResponse(ctx context.Context, body A
 	return ParseApplyToolsResponse(rsp)
 }
 
+// DiscoverToolsWithBodyWithResponse Ask an MCP server for its tools, and match them with the catalogue.
+//
+// The server must be declared, as a document of kind MCPServer in a tool file. Nothing is bound by this.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/tools/discover (the `DiscoverTools` operationId).
+func (c *ClientWithResponses) DiscoverToolsWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*DiscoverToolsResponse, error) {
+	rsp, err := c.DiscoverToolsWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDiscoverToolsResponse(rsp)
+}
+
+// DiscoverToolsWithResponse Ask an MCP server for its tools, and match them with the catalogue.
+//
+// The server must be declared, as a document of kind MCPServer in a tool file. Nothing is bound by this.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/tools/discover (the `DiscoverTools` operationId).
+func (c *ClientWithResponses) DiscoverToolsWithResponse(ctx context.Context, body DiscoverToolsJSONRequestBody, reqEditors ...RequestEditorFn) (*DiscoverToolsResponse, error) {
+	rsp, err := c.DiscoverTools(ctx, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDiscoverToolsResponse(rsp)
+}
+
+// ImportToolsWithBodyWithResponse Make tools of the operations of an OpenAPI document.
+//
+// The answer holds the tools as tool documents and says which operations were left out, and why. With `apply` they are
+// declared as a tool file would be.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/tools/import (the `ImportTools` operationId).
+func (c *ClientWithResponses) ImportToolsWithBodyWithResponse(ctx context.Context, params *ImportToolsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ImportToolsResponse, error) {
+	rsp, err := c.ImportToolsWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseImportToolsResponse(rsp)
+}
+
+// ImportToolsWithResponse Make tools of the operations of an OpenAPI document.
+//
+// The answer holds the tools as tool documents and says which operations were left out, and why. With `apply` they are
+// declared as a tool file would be.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/tools/import (the `ImportTools` operationId).
+func (c *ClientWithResponses) ImportToolsWithResponse(ctx context.Context, params *ImportToolsParams, body ImportToolsJSONRequestBody, reqEditors ...RequestEditorFn) (*ImportToolsResponse, error) {
+	rsp, err := c.ImportTools(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseImportToolsResponse(rsp)
+}
+
 // GetToolWithResponse One tool.
 //
 // Returns a wrapper object for the known response body format(s).
@@ -12406,6 +13345,64 @@ func (c *ClientWithResponses) PutToolWithResponse(ctx context.Context, name Tool
 		return nil, err
 	}
 	return ParsePutToolResponse(rsp)
+}
+
+// GetToolDriftWithResponse The accepted definition of a tool against what its server lists now.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/tools/{name}/drift (the `GetToolDrift` operationId).
+func (c *ClientWithResponses) GetToolDriftWithResponse(ctx context.Context, name ToolNameParam, reqEditors ...RequestEditorFn) (*GetToolDriftResponse, error) {
+	rsp, err := c.GetToolDrift(ctx, name, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetToolDriftResponse(rsp)
+}
+
+// PinToolWithBodyWithResponse Accept the definition that an MCP server has of a tool, and bind the tool to it.
+//
+// The server is the one that the tool is bound to, else the only one that lists a tool of this name, else the one that
+// is named. Flows that were approved with another schema, or with fewer side effects, go to review.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/tools/{name}/pin (the `PinTool` operationId).
+func (c *ClientWithResponses) PinToolWithBodyWithResponse(ctx context.Context, name ToolNameParam, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PinToolResponse, error) {
+	rsp, err := c.PinToolWithBody(ctx, name, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePinToolResponse(rsp)
+}
+
+// PinToolWithResponse Accept the definition that an MCP server has of a tool, and bind the tool to it.
+//
+// The server is the one that the tool is bound to, else the only one that lists a tool of this name, else the one that
+// is named. Flows that were approved with another schema, or with fewer side effects, go to review.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/tools/{name}/pin (the `PinTool` operationId).
+func (c *ClientWithResponses) PinToolWithResponse(ctx context.Context, name ToolNameParam, body PinToolJSONRequestBody, reqEditors ...RequestEditorFn) (*PinToolResponse, error) {
+	rsp, err := c.PinTool(ctx, name, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePinToolResponse(rsp)
+}
+
+// ListToolVersionsWithResponse Every definition that a declared tool has had, newest first.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/tools/{name}/versions (the `ListToolVersions` operationId).
+func (c *ClientWithResponses) ListToolVersionsWithResponse(ctx context.Context, name ToolNameParam, reqEditors ...RequestEditorFn) (*ListToolVersionsResponse, error) {
+	rsp, err := c.ListToolVersions(ctx, name, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListToolVersionsResponse(rsp)
 }
 
 // SignOutWithResponse End the browser session of the request's cookie.
@@ -13480,6 +14477,39 @@ func ParseGetFollowsResponse(rsp *http.Response) (*GetFollowsResponse, error) {
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
 		var dest FollowsGraph
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest ProblemAnswer
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListMCPServersResponse parses an HTTP response from a ListMCPServersWithResponse call
+func ParseListMCPServersResponse(rsp *http.Response) (*ListMCPServersResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListMCPServersResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest MCPServerPage
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -15004,6 +16034,72 @@ func ParseApplyToolsResponse(rsp *http.Response) (*ApplyToolsResponse, error) {
 	return response, nil
 }
 
+// ParseDiscoverToolsResponse parses an HTTP response from a DiscoverToolsWithResponse call
+func ParseDiscoverToolsResponse(rsp *http.Response) (*DiscoverToolsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DiscoverToolsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest DiscoveredToolPage
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest ProblemAnswer
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseImportToolsResponse parses an HTTP response from a ImportToolsWithResponse call
+func ParseImportToolsResponse(rsp *http.Response) (*ImportToolsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ImportToolsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ToolImport
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest ProblemAnswer
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseGetToolResponse parses an HTTP response from a GetToolWithResponse call
 func ParseGetToolResponse(rsp *http.Response) (*GetToolResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -15091,6 +16187,105 @@ func ParsePutToolResponse(rsp *http.Response) (*PutToolResponse, error) {
 			headers.ETag = value
 		}
 		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseGetToolDriftResponse parses an HTTP response from a GetToolDriftWithResponse call
+func ParseGetToolDriftResponse(rsp *http.Response) (*GetToolDriftResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetToolDriftResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ToolDrift
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest ProblemAnswer
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParsePinToolResponse parses an HTTP response from a PinToolWithResponse call
+func ParsePinToolResponse(rsp *http.Response) (*PinToolResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PinToolResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ToolApplyReport
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest ProblemAnswer
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListToolVersionsResponse parses an HTTP response from a ListToolVersionsWithResponse call
+func ParseListToolVersionsResponse(rsp *http.Response) (*ListToolVersionsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListToolVersionsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ToolPage
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest ProblemAnswer
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
 	}
 
 	return response, nil

@@ -82,6 +82,9 @@ type ServerInterface interface {
 	// GetFollows The directly-follows graph of agents' own tool calls.
 	// (GET /api/v1/follows)
 	GetFollows(ctx echo.Context, params GetFollowsParams) error
+	// ListMCPServers The declared MCP servers with what each listed last.
+	// (GET /api/v1/mcp-servers)
+	ListMCPServers(ctx echo.Context) error
 	// StartMiningRun Mine the recorded sessions and put what was found in the queue.
 	// (POST /api/v1/mining-runs)
 	StartMiningRun(ctx echo.Context, params StartMiningRunParams) error
@@ -193,12 +196,27 @@ type ServerInterface interface {
 	// ApplyTools Create or update the tools of a tool file.
 	// (POST /api/v1/tools)
 	ApplyTools(ctx echo.Context) error
+	// DiscoverTools Ask an MCP server for its tools, and match them with the catalogue.
+	// (POST /api/v1/tools/discover)
+	DiscoverTools(ctx echo.Context) error
+	// ImportTools Make tools of the operations of an OpenAPI document.
+	// (POST /api/v1/tools/import)
+	ImportTools(ctx echo.Context, params ImportToolsParams) error
 	// GetTool One tool.
 	// (GET /api/v1/tools/{name})
 	GetTool(ctx echo.Context, name ToolNameParam) error
 	// PutTool Create a tool, or replace the one of the ETag in If-Match.
 	// (PUT /api/v1/tools/{name})
 	PutTool(ctx echo.Context, name ToolNameParam, params PutToolParams) error
+	// GetToolDrift The accepted definition of a tool against what its server lists now.
+	// (GET /api/v1/tools/{name}/drift)
+	GetToolDrift(ctx echo.Context, name ToolNameParam) error
+	// PinTool Accept the definition that an MCP server has of a tool, and bind the tool to it.
+	// (POST /api/v1/tools/{name}/pin)
+	PinTool(ctx echo.Context, name ToolNameParam) error
+	// ListToolVersions Every definition that a declared tool has had, newest first.
+	// (GET /api/v1/tools/{name}/versions)
+	ListToolVersions(ctx echo.Context, name ToolNameParam) error
 	// FailWorkerCall Answer a call with the tool's error.
 	// (POST /api/v1/worker-calls/{id}/error)
 	FailWorkerCall(ctx echo.Context, id ID) error
@@ -763,6 +781,15 @@ func (w *ServerInterfaceWrapper) GetFollows(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.GetFollows(ctx, params)
+	return err
+}
+
+// ListMCPServers converts echo context to params.
+func (w *ServerInterfaceWrapper) ListMCPServers(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListMCPServers(ctx)
 	return err
 }
 
@@ -1642,6 +1669,47 @@ func (w *ServerInterfaceWrapper) ApplyTools(ctx echo.Context) error {
 	return err
 }
 
+// DiscoverTools converts echo context to params.
+func (w *ServerInterfaceWrapper) DiscoverTools(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.DiscoverTools(ctx)
+	return err
+}
+
+// ImportTools converts echo context to params.
+func (w *ServerInterfaceWrapper) ImportTools(ctx echo.Context) error {
+	var err error
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ImportToolsParams
+	// ------------- Optional query parameter "base_url" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "base_url", ctx.QueryParams(), &params.BaseURL, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter base_url: %s", err))
+	}
+
+	// ------------- Optional query parameter "prefix" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "prefix", ctx.QueryParams(), &params.Prefix, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter prefix: %s", err))
+	}
+
+	// ------------- Optional query parameter "apply" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "apply", ctx.QueryParams(), &params.Apply, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter apply: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ImportTools(ctx, params)
+	return err
+}
+
 // GetTool converts echo context to params.
 func (w *ServerInterfaceWrapper) GetTool(ctx echo.Context) error {
 	var err error
@@ -1691,6 +1759,54 @@ func (w *ServerInterfaceWrapper) PutTool(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.PutTool(ctx, name, params)
+	return err
+}
+
+// GetToolDrift converts echo context to params.
+func (w *ServerInterfaceWrapper) GetToolDrift(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "name" -------------
+	var name ToolNameParam
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", ctx.Param("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter name: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetToolDrift(ctx, name)
+	return err
+}
+
+// PinTool converts echo context to params.
+func (w *ServerInterfaceWrapper) PinTool(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "name" -------------
+	var name ToolNameParam
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", ctx.Param("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter name: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.PinTool(ctx, name)
+	return err
+}
+
+// ListToolVersions converts echo context to params.
+func (w *ServerInterfaceWrapper) ListToolVersions(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "name" -------------
+	var name ToolNameParam
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", ctx.Param("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter name: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListToolVersions(ctx, name)
 	return err
 }
 
@@ -1889,6 +2005,12 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.POST(options.BaseURL+"/api/v1/tools", wrapper.ApplyTools, options.OperationMiddlewares["applyTools"]...)
 	router.GET(options.BaseURL+"/api/v1/tools/:name", wrapper.GetTool, options.OperationMiddlewares["getTool"]...)
 	router.PUT(options.BaseURL+"/api/v1/tools/:name", wrapper.PutTool, options.OperationMiddlewares["putTool"]...)
+	router.POST(options.BaseURL+"/api/v1/tools/discover", wrapper.DiscoverTools, options.OperationMiddlewares["discoverTools"]...)
+	router.POST(options.BaseURL+"/api/v1/tools/import", wrapper.ImportTools, options.OperationMiddlewares["importTools"]...)
+	router.GET(options.BaseURL+"/api/v1/tools/:name/versions", wrapper.ListToolVersions, options.OperationMiddlewares["listToolVersions"]...)
+	router.GET(options.BaseURL+"/api/v1/tools/:name/drift", wrapper.GetToolDrift, options.OperationMiddlewares["getToolDrift"]...)
+	router.POST(options.BaseURL+"/api/v1/tools/:name/pin", wrapper.PinTool, options.OperationMiddlewares["pinTool"]...)
+	router.GET(options.BaseURL+"/api/v1/mcp-servers", wrapper.ListMCPServers, options.OperationMiddlewares["listMCPServers"]...)
 	router.GET(options.BaseURL+"/api/v1/workers", wrapper.ListWorkerPools, options.OperationMiddlewares["listWorkerPools"]...)
 	router.POST(options.BaseURL+"/api/v1/workers/:pool/poll", wrapper.PollWorkerPool, options.OperationMiddlewares["pollWorkerPool"]...)
 	router.POST(options.BaseURL+"/api/v1/worker-calls/:id/heartbeat", wrapper.RenewWorkerCall, options.OperationMiddlewares["renewWorkerCall"]...)
@@ -2924,6 +3046,44 @@ type GetFollowsdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response GetFollowsdefaultApplicationProblemPlusJSONResponse) VisitGetFollowsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListMCPServersRequestObject struct {
+}
+
+type ListMCPServersResponseObject interface {
+	VisitListMCPServersResponse(w http.ResponseWriter) error
+}
+
+type ListMCPServers200JSONResponse MCPServerPage
+
+func (response ListMCPServers200JSONResponse) VisitListMCPServersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListMCPServersdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListMCPServersdefaultApplicationProblemPlusJSONResponse) VisitListMCPServersResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -4569,6 +4729,86 @@ func (response ApplyToolsdefaultApplicationProblemPlusJSONResponse) VisitApplyTo
 	return err
 }
 
+type DiscoverToolsRequestObject struct {
+	Body *DiscoverToolsJSONRequestBody
+}
+
+type DiscoverToolsResponseObject interface {
+	VisitDiscoverToolsResponse(w http.ResponseWriter) error
+}
+
+type DiscoverTools200JSONResponse DiscoveredToolPage
+
+func (response DiscoverTools200JSONResponse) VisitDiscoverToolsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DiscoverToolsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response DiscoverToolsdefaultApplicationProblemPlusJSONResponse) VisitDiscoverToolsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ImportToolsRequestObject struct {
+	Params   ImportToolsParams
+	JSONBody *ImportToolsJSONRequestBody
+	Body     io.Reader
+}
+
+type ImportToolsResponseObject interface {
+	VisitImportToolsResponse(w http.ResponseWriter) error
+}
+
+type ImportTools200JSONResponse ToolImport
+
+func (response ImportTools200JSONResponse) VisitImportToolsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ImportToolsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ImportToolsdefaultApplicationProblemPlusJSONResponse) VisitImportToolsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type GetToolRequestObject struct {
 	Name ToolNameParam `json:"name"`
 }
@@ -4640,6 +4880,124 @@ type PutTooldefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response PutTooldefaultApplicationProblemPlusJSONResponse) VisitPutToolResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetToolDriftRequestObject struct {
+	Name ToolNameParam `json:"name"`
+}
+
+type GetToolDriftResponseObject interface {
+	VisitGetToolDriftResponse(w http.ResponseWriter) error
+}
+
+type GetToolDrift200JSONResponse ToolDrift
+
+func (response GetToolDrift200JSONResponse) VisitGetToolDriftResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetToolDriftdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetToolDriftdefaultApplicationProblemPlusJSONResponse) VisitGetToolDriftResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PinToolRequestObject struct {
+	Name ToolNameParam `json:"name"`
+	Body *PinToolJSONRequestBody
+}
+
+type PinToolResponseObject interface {
+	VisitPinToolResponse(w http.ResponseWriter) error
+}
+
+type PinTool200JSONResponse ToolApplyReport
+
+func (response PinTool200JSONResponse) VisitPinToolResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PinTooldefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response PinTooldefaultApplicationProblemPlusJSONResponse) VisitPinToolResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListToolVersionsRequestObject struct {
+	Name ToolNameParam `json:"name"`
+}
+
+type ListToolVersionsResponseObject interface {
+	VisitListToolVersionsResponse(w http.ResponseWriter) error
+}
+
+type ListToolVersions200JSONResponse ToolPage
+
+func (response ListToolVersions200JSONResponse) VisitListToolVersionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListToolVersionsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListToolVersionsdefaultApplicationProblemPlusJSONResponse) VisitListToolVersionsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -5037,6 +5395,9 @@ type StrictServerInterface interface {
 	// GetFollows The directly-follows graph of agents' own tool calls.
 	// (GET /api/v1/follows)
 	GetFollows(ctx context.Context, request GetFollowsRequestObject) (GetFollowsResponseObject, error)
+	// ListMCPServers The declared MCP servers with what each listed last.
+	// (GET /api/v1/mcp-servers)
+	ListMCPServers(ctx context.Context, request ListMCPServersRequestObject) (ListMCPServersResponseObject, error)
 	// StartMiningRun Mine the recorded sessions and put what was found in the queue.
 	// (POST /api/v1/mining-runs)
 	StartMiningRun(ctx context.Context, request StartMiningRunRequestObject) (StartMiningRunResponseObject, error)
@@ -5148,12 +5509,27 @@ type StrictServerInterface interface {
 	// ApplyTools Create or update the tools of a tool file.
 	// (POST /api/v1/tools)
 	ApplyTools(ctx context.Context, request ApplyToolsRequestObject) (ApplyToolsResponseObject, error)
+	// DiscoverTools Ask an MCP server for its tools, and match them with the catalogue.
+	// (POST /api/v1/tools/discover)
+	DiscoverTools(ctx context.Context, request DiscoverToolsRequestObject) (DiscoverToolsResponseObject, error)
+	// ImportTools Make tools of the operations of an OpenAPI document.
+	// (POST /api/v1/tools/import)
+	ImportTools(ctx context.Context, request ImportToolsRequestObject) (ImportToolsResponseObject, error)
 	// GetTool One tool.
 	// (GET /api/v1/tools/{name})
 	GetTool(ctx context.Context, request GetToolRequestObject) (GetToolResponseObject, error)
 	// PutTool Create a tool, or replace the one of the ETag in If-Match.
 	// (PUT /api/v1/tools/{name})
 	PutTool(ctx context.Context, request PutToolRequestObject) (PutToolResponseObject, error)
+	// GetToolDrift The accepted definition of a tool against what its server lists now.
+	// (GET /api/v1/tools/{name}/drift)
+	GetToolDrift(ctx context.Context, request GetToolDriftRequestObject) (GetToolDriftResponseObject, error)
+	// PinTool Accept the definition that an MCP server has of a tool, and bind the tool to it.
+	// (POST /api/v1/tools/{name}/pin)
+	PinTool(ctx context.Context, request PinToolRequestObject) (PinToolResponseObject, error)
+	// ListToolVersions Every definition that a declared tool has had, newest first.
+	// (GET /api/v1/tools/{name}/versions)
+	ListToolVersions(ctx context.Context, request ListToolVersionsRequestObject) (ListToolVersionsResponseObject, error)
 	// FailWorkerCall Answer a call with the tool's error.
 	// (POST /api/v1/worker-calls/{id}/error)
 	FailWorkerCall(ctx context.Context, request FailWorkerCallRequestObject) (FailWorkerCallResponseObject, error)
@@ -5841,6 +6217,29 @@ func (sh *strictHandler) GetFollows(ctx echo.Context, params GetFollowsParams) e
 		return err
 	} else if validResponse, ok := response.(GetFollowsResponseObject); ok {
 		return validResponse.VisitGetFollowsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ListMCPServers operation middleware
+func (sh *strictHandler) ListMCPServers(ctx echo.Context) error {
+	var request ListMCPServersRequestObject
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListMCPServers(ctx.Request().Context(), request.(ListMCPServersRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListMCPServers")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ListMCPServersResponseObject); ok {
+		return validResponse.VisitListMCPServersResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}
@@ -7115,6 +7514,105 @@ func (sh *strictHandler) ApplyTools(ctx echo.Context) error {
 	return nil
 }
 
+// DiscoverTools operation middleware
+func (sh *strictHandler) DiscoverTools(ctx echo.Context) error {
+	var request DiscoverToolsRequestObject
+
+	var body DiscoverToolsJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.DiscoverTools(ctx.Request().Context(), request.(DiscoverToolsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DiscoverTools")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(DiscoverToolsResponseObject); ok {
+		return validResponse.VisitDiscoverToolsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ImportTools operation middleware
+func (sh *strictHandler) ImportTools(ctx echo.Context, params ImportToolsParams) error {
+	var request ImportToolsRequestObject
+
+	request.Params = params
+	if strings.HasPrefix(ctx.Request().Header.Get("Content-Type"), "application/json") {
+		var body ImportToolsJSONRequestBody
+		var err error
+		if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+			// A request validator built on kin-openapi's openapi3filter with
+			// KeepValidatedValue leaves the value it validated on the body. Bind
+			// that value, matching member names exactly, so the handler receives
+			// what was validated instead of a second, case-insensitive decode.
+			// Otherwise bind only the request body, so that path and query
+			// parameters are not also bound into the body struct.
+			if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+				err = binder.BindBody(ctx, &body)
+			}
+		} else {
+			// A custom binder is installed on the Echo instance; defer to it
+			// entirely, since echo.Binder does not expose body-only binding and
+			// the binder may do more than decode (for example call ctx.Validate).
+			err = ctx.Bind(&body)
+		}
+		if err != nil {
+			return err
+		}
+		request.JSONBody = &body
+
+	}
+	if strings.HasPrefix(ctx.Request().Header.Get("Content-Type"), "application/yaml") {
+		request.Body = ctx.Request().Body
+	}
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ImportTools(ctx.Request().Context(), request.(ImportToolsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ImportTools")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ImportToolsResponseObject); ok {
+		return validResponse.VisitImportToolsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
 // GetTool operation middleware
 func (sh *strictHandler) GetTool(ctx echo.Context, name ToolNameParam) error {
 	var request GetToolRequestObject
@@ -7183,6 +7681,107 @@ func (sh *strictHandler) PutTool(ctx echo.Context, name ToolNameParam, params Pu
 		return err
 	} else if validResponse, ok := response.(PutToolResponseObject); ok {
 		return validResponse.VisitPutToolResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetToolDrift operation middleware
+func (sh *strictHandler) GetToolDrift(ctx echo.Context, name ToolNameParam) error {
+	var request GetToolDriftRequestObject
+
+	request.Name = name
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetToolDrift(ctx.Request().Context(), request.(GetToolDriftRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetToolDrift")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetToolDriftResponseObject); ok {
+		return validResponse.VisitGetToolDriftResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// PinTool operation middleware
+func (sh *strictHandler) PinTool(ctx echo.Context, name ToolNameParam) error {
+	var request PinToolRequestObject
+
+	request.Name = name
+
+	var body PinToolJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		if !errors.Is(err, io.EOF) {
+			return err
+		}
+	} else {
+		request.Body = &body
+	}
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.PinTool(ctx.Request().Context(), request.(PinToolRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "PinTool")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(PinToolResponseObject); ok {
+		return validResponse.VisitPinToolResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ListToolVersions operation middleware
+func (sh *strictHandler) ListToolVersions(ctx echo.Context, name ToolNameParam) error {
+	var request ListToolVersionsRequestObject
+
+	request.Name = name
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListToolVersions(ctx.Request().Context(), request.(ListToolVersionsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListToolVersions")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ListToolVersionsResponseObject); ok {
+		return validResponse.VisitListToolVersionsResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

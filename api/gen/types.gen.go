@@ -88,6 +88,42 @@ func (e DiagnosticSeverity) Valid() bool {
 	}
 }
 
+// Defines values for DiscoveredToolMatch.
+const (
+	DiscoveredToolMatchBound     DiscoveredToolMatch = "bound"
+	DiscoveredToolMatchChanged   DiscoveredToolMatch = "changed"
+	DiscoveredToolMatchDiffers   DiscoveredToolMatch = "differs"
+	DiscoveredToolMatchElsewhere DiscoveredToolMatch = "elsewhere"
+	DiscoveredToolMatchNew       DiscoveredToolMatch = "new"
+	DiscoveredToolMatchObserved  DiscoveredToolMatch = "observed"
+	DiscoveredToolMatchUnbound   DiscoveredToolMatch = "unbound"
+	DiscoveredToolMatchUnusable  DiscoveredToolMatch = "unusable"
+)
+
+// Valid indicates whether the value is a known member of the DiscoveredToolMatch enum.
+func (e DiscoveredToolMatch) Valid() bool {
+	switch e {
+	case DiscoveredToolMatchBound:
+		return true
+	case DiscoveredToolMatchChanged:
+		return true
+	case DiscoveredToolMatchDiffers:
+		return true
+	case DiscoveredToolMatchElsewhere:
+		return true
+	case DiscoveredToolMatchNew:
+		return true
+	case DiscoveredToolMatchObserved:
+		return true
+	case DiscoveredToolMatchUnbound:
+		return true
+	case DiscoveredToolMatchUnusable:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for EstimatedSavingsLabel.
 const (
 	EstimatedSavingsLabelEstimate EstimatedSavingsLabel = "estimate"
@@ -184,6 +220,24 @@ func (e IngestWarningCode) Valid() bool {
 	case IngestWarningCodeNotAssembled:
 		return true
 	case IngestWarningCodeTruncated:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for MCPServerTransport.
+const (
+	MCPServerTransportStdio          MCPServerTransport = "stdio"
+	MCPServerTransportStreamableHTTP MCPServerTransport = "streamable_http"
+)
+
+// Valid indicates whether the value is a known member of the MCPServerTransport enum.
+func (e MCPServerTransport) Valid() bool {
+	switch e {
+	case MCPServerTransportStdio:
+		return true
+	case MCPServerTransportStreamableHTTP:
 		return true
 	default:
 		return false
@@ -1427,6 +1481,38 @@ type Diagnostic struct {
 // DiagnosticSeverity defines model for Diagnostic.Severity.
 type DiagnosticSeverity string
 
+// DiscoveredTool defines model for DiscoveredTool.
+type DiscoveredTool struct {
+	DefinitionDigest string `json:"definition_digest,omitempty,omitzero"`
+
+	// Match `new`: nothing of this name is known. `bound` and `changed`: a tool is bound to it, and pinned to this or to another
+	// definition. `observed` and `differs`: agents were seen calling a tool of this name, with arguments that it takes or
+	// does not take. `unbound` and `elsewhere`: a tool of this name is declared, without a way to reach it or with another.
+	Match  DiscoveredToolMatch `json:"match"`
+	Reason string              `json:"reason,omitempty,omitzero"`
+
+	// Remote The server's name for it.
+	Remote string    `json:"remote"`
+	SeenAt time.Time `json:"seen_at,omitempty,omitzero"`
+	Server string    `json:"server"`
+
+	// Tool A tool in the tool file format.
+	Tool ToolDocument `json:"tool,omitempty,omitzero"`
+
+	// ToolName The tool of the catalogue that is, or would be, bound to it.
+	ToolName string `json:"tool_name,omitempty,omitzero"`
+}
+
+// DiscoveredToolMatch `new`: nothing of this name is known. `bound` and `changed`: a tool is bound to it, and pinned to this or to another
+// definition. `observed` and `differs`: agents were seen calling a tool of this name, with arguments that it takes or
+// does not take. `unbound` and `elsewhere`: a tool of this name is declared, without a way to reach it or with another.
+type DiscoveredToolMatch string
+
+// DiscoveredToolPage defines model for DiscoveredToolPage.
+type DiscoveredToolPage struct {
+	Items []DiscoveredTool `json:"items"`
+}
+
 // Durations Milliseconds; percentiles by linear interpolation.
 type Durations struct {
 	Count  int     `json:"count"`
@@ -1745,6 +1831,26 @@ type LlmUsage struct {
 	OutputTokens    int64   `json:"output_tokens,omitempty,omitzero"`
 }
 
+// MCPServer defines model for MCPServer.
+type MCPServer struct {
+	Command   []string           `json:"command,omitempty,omitzero"`
+	Name      string             `json:"name"`
+	Revision  int64              `json:"revision"`
+	Tools     []DiscoveredTool   `json:"tools"`
+	Transport MCPServerTransport `json:"transport"`
+	UpdatedAt time.Time          `json:"updated_at"`
+	UpdatedBy string             `json:"updated_by"`
+	URL       string             `json:"url,omitempty,omitzero"`
+}
+
+// MCPServerTransport defines model for MCPServer.Transport.
+type MCPServerTransport string
+
+// MCPServerPage defines model for MCPServerPage.
+type MCPServerPage struct {
+	Items []MCPServer `json:"items"`
+}
+
 // Me defines model for Me.
 type Me struct {
 	// Auth How the caller is known; `none` where the service answers requests without a key.
@@ -2019,6 +2125,13 @@ type PatternPage struct {
 	NextCursor  string    `json:"next_cursor,omitempty,omitzero"`
 }
 
+// PinRequest defines model for PinRequest.
+type PinRequest struct {
+	// Force Accept a definition that does not take what agents were seen sending.
+	Force  bool   `json:"force,omitempty,omitzero"`
+	Server string `json:"server,omitempty,omitzero"`
+}
+
 // Policy defines model for Policy.
 type Policy struct {
 	// Approvals How many principals must approve, by the merged side effects of a flow's tools.
@@ -2146,12 +2259,15 @@ type Proposal struct {
 	Shadow *ShadowResult `json:"shadow,omitempty"`
 
 	// Source `submitted` was written by a person or service, `external` comes from another generator.
-	Source    ProposalSource `json:"source"`
-	State     ProposalState  `json:"state"`
-	Tools     []string       `json:"tools"`
-	Unbound   []string       `json:"unbound,omitempty,omitzero"`
-	UpdatedAt time.Time      `json:"updated_at"`
-	Warnings  []string       `json:"warnings,omitempty,omitzero"`
+	Source  ProposalSource `json:"source"`
+	State   ProposalState  `json:"state"`
+	Tools   []string       `json:"tools"`
+	Unbound []string       `json:"unbound,omitempty,omitzero"`
+
+	// UnboundBy Of each tool that has no binding, what would bind it.
+	UnboundBy map[string]string `json:"unbound_by,omitempty,omitzero"`
+	UpdatedAt time.Time         `json:"updated_at"`
+	Warnings  []string          `json:"warnings,omitempty,omitzero"`
 }
 
 // ProposalCreate defines model for ProposalCreate.
@@ -2838,6 +2954,9 @@ type ToolApplyReport struct {
 	// FlowsToReview Flow versions that pinned a changed tool.
 	FlowsToReview []string     `json:"flows_to_review,omitempty,omitzero"`
 	Items         []ToolChange `json:"items"`
+
+	// Servers MCP servers of the file.
+	Servers []ToolChange `json:"servers,omitempty,omitzero"`
 }
 
 // ToolChange defines model for ToolChange.
@@ -2854,6 +2973,41 @@ type ToolDefinition = json.RawMessage
 
 // ToolDocument A tool in the tool file format.
 type ToolDocument = json.RawMessage
+
+// ToolDrift defines model for ToolDrift.
+type ToolDrift struct {
+	Against string            `json:"against"`
+	Changes []ToolDriftChange `json:"changes"`
+	Equal   bool              `json:"equal"`
+
+	// Riskier The side effects are worse than the accepted ones.
+	Riskier        bool `json:"riskier"`
+	SchemasChanged bool `json:"schemas_changed"`
+
+	// Unified A unified diff of the two tool documents.
+	Unified string `json:"unified"`
+}
+
+// ToolDriftChange defines model for ToolDrift.changes.
+type ToolDriftChange struct {
+	Kind    string          `json:"kind"`
+	New     json.RawMessage `json:"new,omitempty,omitzero"`
+	Old     json.RawMessage `json:"old,omitempty,omitzero"`
+	Pointer string          `json:"pointer"`
+}
+
+// ToolImport defines model for ToolImport.
+type ToolImport struct {
+	Applied ToolApplyReport    `json:"applied,omitempty,omitzero"`
+	Skipped []SkippedOperation `json:"skipped"`
+	Tools   []ToolDocument     `json:"tools"`
+}
+
+// SkippedOperation defines model for ToolImport.skipped.
+type SkippedOperation struct {
+	Operation string `json:"operation"`
+	Reason    string `json:"reason"`
+}
 
 // ToolPage defines model for ToolPage.
 type ToolPage struct {
@@ -3351,6 +3505,27 @@ type ListToolsParams struct {
 // ApplyToolsJSONBody defines parameters for ApplyTools.
 type ApplyToolsJSONBody = json.RawMessage
 
+// DiscoverToolsJSONBody defines parameters for DiscoverTools.
+type DiscoverToolsJSONBody = DiscoverRequest
+
+// DiscoverRequest defines parameters for DiscoverTools.
+type DiscoverRequest struct {
+	Server string `json:"server"`
+}
+
+// ImportToolsJSONBody defines parameters for ImportTools.
+type ImportToolsJSONBody = json.RawMessage
+
+// ImportToolsParams defines parameters for ImportTools.
+type ImportToolsParams struct {
+	// BaseURL Used instead of the document's first server.
+	BaseURL string `form:"base_url,omitempty" json:"base_url,omitempty,omitzero"`
+
+	// Prefix Put before each tool's name.
+	Prefix string `form:"prefix,omitempty" json:"prefix,omitempty,omitzero"`
+	Apply  bool   `form:"apply,omitempty" json:"apply,omitempty,omitzero"`
+}
+
 // PutToolParams defines parameters for PutTool.
 type PutToolParams struct {
 	// IfMatch The ETag that the change is made against. Missing is answered 428, another one 412.
@@ -3426,8 +3601,17 @@ type RecordToolCallsJSONRequestBody = RecordToolCallsJSONBody
 // ApplyToolsJSONRequestBody defines body for ApplyTools for application/json ContentType.
 type ApplyToolsJSONRequestBody = ApplyToolsJSONBody
 
+// DiscoverToolsJSONRequestBody defines body for DiscoverTools for application/json ContentType.
+type DiscoverToolsJSONRequestBody = DiscoverToolsJSONBody
+
+// ImportToolsJSONRequestBody defines body for ImportTools for application/json ContentType.
+type ImportToolsJSONRequestBody = ImportToolsJSONBody
+
 // PutToolJSONRequestBody defines body for PutTool for application/json ContentType.
 type PutToolJSONRequestBody = ToolDocument
+
+// PinToolJSONRequestBody defines body for PinTool for application/json ContentType.
+type PinToolJSONRequestBody = PinRequest
 
 // SignInJSONRequestBody defines body for SignIn for application/json ContentType.
 type SignInJSONRequestBody = SignIn

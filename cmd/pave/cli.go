@@ -29,6 +29,7 @@ type globals struct {
 	Output      string   `help:"Form of the output: ${enum}." short:"o" env:"PAVE_OUTPUT" enum:"table,json,yaml,jsonl" default:"table"`
 	Solo        bool     `help:"Solo mode: one person's installation, where the author may approve." env:"PAVE_SOLO"`
 	EgressAllow []string `help:"Addresses outside the public network that tool calls may reach: host:port or CIDR:port." env:"PAVE_EGRESS_ALLOW" placeholder:"ADDR"`
+	MCPStdio    bool     `help:"Start MCP servers that are programs of this machine." name:"mcp-stdio" env:"PAVE_MCP_STDIO" default:"true" negatable:""`
 
 	Mining      miningSettings `embed:"" prefix:"mining-"`
 	RunSettings runSettings    `embed:""`

@@ -20,6 +20,12 @@ type toolsCmd struct {
 	Apply    toolsApplyCmd    `cmd:"" help:"Create or update the tools of tool files."`
 	List     toolsListCmd     `cmd:"" help:"List tools."`
 	Show     toolsShowCmd     `cmd:"" help:"Show a tool as a tool file."`
+	Versions toolsVersionsCmd `cmd:"" help:"List the definitions that a tool has had."`
+	Servers  toolsServersCmd  `cmd:"" help:"List MCP servers and what they offered last."`
+	Discover toolsDiscoverCmd `cmd:"" help:"Ask an MCP server for its tools."`
+	Drift    toolsDriftCmd    `cmd:"" help:"Show how a tool's definition differs from the accepted one."`
+	Pin      toolsPinCmd      `cmd:"" help:"Accept a server's definition of a tool, and bind the tool to it."`
+	Import   toolsImportCmd   `cmd:"" help:"Make tools of the operations of an OpenAPI document."`
 	Builtins toolsBuiltinsCmd `cmd:"" help:"Print the tool file of the tools that come with pave."`
 }
 
@@ -38,20 +44,26 @@ func (c *toolsApplyCmd) Run(e *env) error {
 		if err != nil {
 			return err
 		}
-		return e.print(resp.GetBody(), func(w io.Writer) error {
-			t := output.NewTable(w, "TOOL", "CHANGE")
-			for _, item := range resp.JSON200.Items {
-				t.Row(item.Name, string(item.Change))
-			}
-			if err := t.Flush(); err != nil {
-				return err
-			}
-			for _, flow := range resp.JSON200.FlowsToReview {
-				fmt.Fprintf(w, "needs review now: %s\n", output.Clean(flow))
-			}
-			return nil
-		})
+		return e.print(resp.GetBody(), func(w io.Writer) error { return printApplied(w, resp.JSON200) })
 	})
+}
+
+// printApplied says what a change of the catalogue did.
+func printApplied(w io.Writer, report *gen.ToolApplyReport) error {
+	t := output.NewTable(w, "TOOL", "CHANGE")
+	for _, server := range report.Servers {
+		t.Row(server.Name+" (MCP server)", string(server.Change))
+	}
+	for _, item := range report.Items {
+		t.Row(item.Name, string(item.Change))
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	for _, flow := range report.FlowsToReview {
+		fmt.Fprintf(w, "needs review now: %s\n", output.Clean(flow))
+	}
+	return nil
 }
 
 // readToolFiles joins tool files, in the order of their names inside a folder, as documents of one stream.

@@ -37,6 +37,7 @@ type Options struct {
 	Solo           bool
 	Mining         loop.Settings
 	EgressAllow    []string
+	NoStdio        bool // MCP servers that are programs are not started
 	Runs           RunOptions
 	NoAuth         bool         // requests without a key are LocalPrincipal's; for loopback listeners only
 	LocalPrincipal string       // who this machine's user is, such as local:alice; "" is local:admin
@@ -195,7 +196,7 @@ func (a *App) openLoop(context.Context) error {
 
 func (a *App) openAPI(context.Context) (err error) {
 	a.api, err = api.New(api.Deps{
-		Recorder: a.record, Proposals: a.gate, Flows: a.gate, Tools: a.gate, Runs: a.runs, Workers: a.tools.workers, Mining: a.loop, Passes: a.gate,
+		Recorder: a.record, Proposals: a.gate, Flows: a.gate, Tools: a.gate, Runs: a.runs, Workers: a.tools.workers, Discovery: &discovery{a.tools.mcp, a.gate}, Mining: a.loop, Passes: a.gate,
 		Discuss: a.gate, Keys: a.gate, Admin: a.gate, Reports: a.gate, Walks: &walks{events: a.events},
 		Sessions:    &sessions{events: a.events, assembler: a.assembler, loader: assembly.Loader{Store: a.events}},
 		Status:      &status{gate: a.gate, events: a.events, disk: a.disk},

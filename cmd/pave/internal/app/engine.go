@@ -6,6 +6,7 @@ import (
 	"pave/executor"
 	bindhttp "pave/executor/bind/http"
 	bindlocal "pave/executor/bind/local"
+	bindmcp "pave/executor/bind/mcp"
 	"pave/executor/bind/worker"
 	"pave/flows"
 )
@@ -16,6 +17,8 @@ type reach struct {
 	web      *bindhttp.Invoker
 	builtins *bindlocal.Registry
 	workers  *worker.Pools
+	mcp      *bindmcp.Binding
+	servers  *directory
 	close    func()
 }
 
@@ -24,8 +27,15 @@ func newReach(opts Options) (*reach, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &reach{web: web, builtins: bindlocal.New(), workers: worker.New(worker.Options{}), close: web.Close}
-	r.Invoker = executor.NewMux(map[string]executor.Invoker{flows.BindHTTP: web, flows.BindLocal: r.builtins, flows.BindWorker: r.workers})
+	servers := &directory{log: func(string, ...any) {}}
+	remote, err := bindmcp.New(bindmcp.Options{Server: servers.server, Secret: secrets(opts.DataDir), EgressAllow: opts.EgressAllow, Stdio: !opts.NoStdio,
+		Changed: servers.listed, Version: opts.Version})
+	if err != nil {
+		web.Close()
+		return nil, err
+	}
+	r := &reach{mcp: remote, servers: servers, web: web, builtins: bindlocal.New(), workers: worker.New(worker.Options{}), close: func() { remote.Close(); web.Close() }}
+	r.Invoker = executor.NewMux(map[string]executor.Invoker{flows.BindHTTP: web, flows.BindLocal: r.builtins, flows.BindWorker: r.workers, flows.BindMCP: remote})
 	return r, nil
 }
 

@@ -114,6 +114,7 @@ func (a *App) openRuns(ctx context.Context) error {
 		return err
 	}
 	a.tools = tools
+	tools.servers.gate, tools.servers.log = a.gate, a.log.Warn
 	a.defers(func() error { tools.close(); return nil })
 	o := &a.opts.Runs
 	seal, err := vault(a.opts.DataDir, o.CheckpointKey)

@@ -164,11 +164,11 @@ func (a *App) background(ctx context.Context) error {
 
 // ApplyTools declares the tools of a tool file on behalf of this machine's user.
 func (a *App) ApplyTools(ctx context.Context, doc []byte) error {
-	tools, err := flows.ParseTools(doc)
+	file, err := flows.ParseToolFile(doc)
 	if err != nil {
 		return err
 	}
-	_, err = a.gate.ApplyTools(ctx, a.localActor(), tools)
+	_, err = a.gate.ApplyToolFile(ctx, a.localActor(), file)
 	return err
 }
 
