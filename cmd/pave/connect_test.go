@@ -44,7 +44,7 @@ func connectSpan(trace, attributes string) string {
 func TestConnectSaysWhatIsMissing(t *testing.T) {
 	whole := `,{"key":"session.id","value":{"stringValue":"s"}},{"key":"gen_ai.tool.call.arguments","value":{"stringValue":"{\"q\":1}"}},{"key":"gen_ai.tool.call.result","value":{"stringValue":"ok"}}`
 	for name, c := range map[string]struct {
-		body         string
+		body      string
 		want, not []string
 	}{
 		"bare":  {connectSpan("000000000000000000000000000000aa", ""), []string{"1 tool calls", "missing: arguments of calls", "missing: results of calls", "missing: a session id in 1 of 1"}, nil},

@@ -30,12 +30,7 @@ func TestKilledServeLosesAndDoublesNothing(t *testing.T) {
 		sessionsPerRequest         = 5
 	)
 	dir := t.TempDir()
-	program := filepath.Join(dir, "pave")
-	build := exec.Command("go", "build", "-o", program, ".")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	out, err := build.CombinedOutput()
-	require.NoError(t, err, "%s", out)
-
+	program := buildPave(t, dir)
 	data := filepath.Join(dir, "data")
 	s := &killable{t: t, program: program, data: data}
 	s.start()
@@ -87,16 +82,27 @@ func crashBody(w int, n int64, calls, sessions int) []byte {
 	return b.Bytes()
 }
 
+// buildPave builds the real program.
+func buildPave(t *testing.T, dir string) (program string) {
+	program = filepath.Join(dir, "pave")
+	build := exec.Command("go", "build", "-o", program, ".")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	out, err := build.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	return program
+}
+
 // killable is a serve process that is killed and started again on one data directory.
 type killable struct {
 	t             *testing.T
 	program, data string
+	flags         []string
 	cmd           *exec.Cmd
 	addr          atomic.Value
 }
 
 func (s *killable) start() {
-	s.cmd = exec.Command(s.program, "serve", "--data-dir", s.data, "--listen", "127.0.0.1:0", "--otlp-listen", "", "--otlp-grpc-listen", "")
+	s.cmd = exec.Command(s.program, append([]string{"serve", "--data-dir", s.data, "--listen", "127.0.0.1:0", "--otlp-listen", "", "--otlp-grpc-listen", ""}, s.flags...)...)
 	var errText bytes.Buffer
 	s.cmd.Stderr = &errText
 	out, err := s.cmd.StdoutPipe()
