@@ -341,12 +341,12 @@ func (r *reader) decision(o *object, s *Step) {
 }
 
 func (r *reader) onError(o *object) string {
-	text := o.text("on_error", "")
+	text := o.text("on_error", "fail")
 	fallback, isFallback := strings.CutPrefix(text, "fallback:")
 	switch {
 	case text == "fail":
 		return ""
-	case text == "" || text == "skip" || isFallback && fallback != "":
+	case text == "skip" || isFallback && fallback != "":
 		return text
 	}
 	o.fail(o.at("on_error"), "invalid", `must be "fail", "skip" or "fallback:<tool>", not %q`, text)

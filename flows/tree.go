@@ -125,8 +125,8 @@ func (c *counter) check(v any, depth int) error {
 		}
 	case value.Members:
 		for _, m := range v {
-			if err := c.check(m.Key, depth+1); err != nil {
-				return err
+			if utf8.RuneCountInString(m.Key) > c.limits.MaxStringLength {
+				return limitError("max_string_length", c.limits.MaxStringLength)
 			}
 			if err := c.check(m.Value, depth+1); err != nil {
 				return err

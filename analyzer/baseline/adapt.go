@@ -2,6 +2,8 @@ package baseline
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"pave/flows"
@@ -14,11 +16,12 @@ type SchemaMapping struct {
 	Warnings           []string      // what is not exact, in the order of the arguments
 }
 
-// How a field was found.
+// How a field was found, by name and by type.
 const (
-	matchExact      = "exact"
+	matchName       = "exact-name"
 	matchNormalized = "normalized-name"
 	matchSynonym    = "synonym"
+	typeExact       = "exact"
 	typeCompatible  = "compatible"
 )
 
@@ -33,11 +36,17 @@ func (a *Analyzer) SuggestSchemaMappings(synonyms map[string][]string) []SchemaM
 			exact[i][s] = true
 		}
 	}
-	normalized := make([]map[string][]field, len(a.names))
+	normalized := make([]map[string]field, len(a.names))
 	for i, fields := range a.output {
-		normalized[i] = map[string][]field{}
+		normalized[i] = map[string]field{}
 		for _, f := range fields {
-			normalized[i][normalName(f.name)] = append(normalized[i][normalName(f.name)], f)
+			normalized[i][normalName(f.name)] = f // of several the last one
+		}
+	}
+	alike := map[string][]string{}
+	for _, argument := range slices.Sorted(maps.Keys(synonyms)) {
+		for _, name := range synonyms[argument] {
+			alike[normalName(argument)] = append(alike[normalName(argument)], normalName(name))
 		}
 	}
 	var out []SchemaMapping
@@ -46,7 +55,7 @@ func (a *Analyzer) SuggestSchemaMappings(synonyms map[string][]string) []SchemaM
 			if p == c || exact[p][c] {
 				continue
 			}
-			if m, ok := a.adapt(p, c, normalized[p], synonyms); ok {
+			if m, ok := a.adapt(p, c, normalized[p], alike); ok {
 				out = append(out, m)
 			}
 		}
@@ -56,10 +65,10 @@ func (a *Analyzer) SuggestSchemaMappings(synonyms map[string][]string) []SchemaM
 
 // adapt maps the arguments of consumer c to fields of producer p; all required ones must find one, and one must
 // need adapting.
-func (a *Analyzer) adapt(p, c int, normalized map[string][]field, synonyms map[string][]string) (SchemaMapping, bool) {
+func (a *Analyzer) adapt(p, c int, normalized map[string]field, alike map[string][]string) (SchemaMapping, bool) {
 	m := SchemaMapping{Producer: a.names[p], Consumer: a.names[c]}
 	for _, in := range a.inputs[c] {
-		from, name, kind := a.match(p, in, normalized, synonyms)
+		from, name, kind := a.match(p, in, normalized, alike)
 		if name == "" {
 			if in.required {
 				return m, false
@@ -67,7 +76,7 @@ func (a *Analyzer) adapt(p, c int, normalized map[string][]field, synonyms map[s
 			continue
 		}
 		m.FieldMappings = append(m.FieldMappings, flows.MappingEntry{Target: in.name, Value: source(from)})
-		if name != matchExact || kind != matchExact {
+		if name != matchName || kind != typeExact {
 			m.Warnings = append(m.Warnings, fmt.Sprintf("'%s.%s' ← '%s.%s' (name: %s, type: %s)", m.Consumer, in.name, m.Producer, from, name, kind))
 		}
 	}
@@ -75,7 +84,7 @@ func (a *Analyzer) adapt(p, c int, normalized map[string][]field, synonyms map[s
 }
 
 // match returns the field of producer p for an argument and how name and type agree; name is "" without one.
-func (a *Analyzer) match(p int, in field, normalized map[string][]field, synonyms map[string][]string) (from, name, kind string) {
+func (a *Analyzer) match(p int, in field, normalized map[string]field, alike map[string][]string) (from, name, kind string) {
 	try := func(out field, how string) bool {
 		if kind = typeMatch(out.declared, in.declared); kind == "" {
 			return false
@@ -84,20 +93,16 @@ func (a *Analyzer) match(p int, in field, normalized map[string][]field, synonym
 		return true
 	}
 	for _, out := range a.output[p] {
-		if out.name == in.name && try(out, matchExact) {
+		if out.name == in.name && try(out, matchName) {
 			return from, name, kind
 		}
 	}
-	for _, out := range normalized[normalName(in.name)] {
-		if out.name != in.name && try(out, matchNormalized) {
-			return from, name, kind
-		}
+	if out, ok := normalized[normalName(in.name)]; ok && out.name != in.name && try(out, matchNormalized) {
+		return from, name, kind
 	}
-	for _, synonym := range synonyms[in.name] {
-		for _, out := range a.output[p] {
-			if out.name == synonym && try(out, matchSynonym) {
-				return from, name, kind
-			}
+	for _, synonym := range alike[normalName(in.name)] {
+		if out, ok := normalized[synonym]; ok && try(out, matchSynonym) {
+			return from, name, kind
 		}
 	}
 	return "", "", ""
@@ -111,7 +116,7 @@ func normalName(name string) string {
 func typeMatch(out, in string) string {
 	switch {
 	case out == in:
-		return matchExact
+		return typeExact
 	case category(out) != "" && category(out) == category(in):
 		return typeCompatible
 	}

@@ -163,7 +163,7 @@ func TestSchemaMappings(t *testing.T) {
 		return out
 	}
 	x := tool("x", "zz:string", "customer_id:string count:integer Ready:boolean")
-	assert.Equal(t, []string{"x>y count=count", "'y.count' ← 'x.count' (name: exact, type: compatible)"}, mappings(nil, x, tool("y", "count:number q?:string", "")))
+	assert.Equal(t, []string{"x>y count=count", "'y.count' ← 'x.count' (name: exact-name, type: compatible)"}, mappings(nil, x, tool("y", "count:number q?:string", "")))
 	assert.Equal(t, []string{"x>y id=customer_id", "'y.id' ← 'x.customer_id' (name: synonym, type: exact)"},
 		mappings(map[string][]string{"id": {"nothing", "customer_id"}}, x, tool("y", "id:string", "")))
 	assert.Equal(t, []string{"x>y customerID=customer_id", "x>y count=count", "'y.customerID' ← 'x.customer_id' (name: normalized-name, type: exact)"},

@@ -41,7 +41,7 @@ func SuggestOptimizations(flow *flows.Flow, tools []*flows.Tool, runs [][]Record
 	for i := range flow.Steps {
 		if step := &flow.Steps[i]; len(step.InputMapping) == 0 {
 			out = append(out, Optimization{CodePassthrough, "wasteful-passthrough", i, step.ToolName,
-				fmt.Sprintf("Step %d ('%s') uses an empty input_mapping. Consider an explicit mapping so the data flow is visible to readers.", i, step.ToolName)})
+				fmt.Sprintf("Step %d ('%s') uses an empty input_mapping. Consider an explicit mapping so the data flow is visible to readers.", i, toolOf(step))})
 		}
 	}
 	if tools != nil {
@@ -56,13 +56,23 @@ func SuggestOptimizations(flow *flows.Flow, tools []*flows.Tool, runs [][]Record
 
 // unreadOutputs finds neighbours that are independent of each other, and steps that nobody reads.
 func unreadOutputs(flow *flows.Flow, tools []*flows.Tool) ([]Optimization, error) {
-	outputs := map[string][]string{}
+	outputs, inputs := map[string][]string{}, map[string][]string{}
 	for _, t := range tools {
 		fields, err := fieldsOf(t.OutputSchema)
 		if err != nil {
 			return nil, invalid("tool '%s': output schema: %v", t.Name, err)
 		}
 		outputs[t.Name] = fieldNames(fields)
+		if fields, err = fieldsOf(t.InputSchema); err != nil {
+			return nil, invalid("tool '%s': input schema: %v", t.Name, err)
+		}
+		inputs[t.Name] = fieldNames(fields)
+	}
+	reads := func(step *flows.Step) []string {
+		if len(step.InputMapping) == 0 {
+			return inputs[step.ToolName] // of the whole context
+		}
+		return sources(step)
 	}
 	var parallel, dead []Optimization
 	for i := range max(0, len(flow.Steps)-1) {
@@ -71,10 +81,11 @@ func unreadOutputs(flow *flows.Flow, tools []*flows.Tool) ([]Optimization, error
 		if len(produced) == 0 {
 			continue
 		}
-		if r := reads(next); len(r) > 0 && disjoint(produced, r) {
+		_, known := inputs[next.ToolName]
+		if r := reads(next); known && len(r) > 0 && disjoint(produced, r) {
 			parallel = append(parallel, Optimization{CodeParallelizable, "parallelizable-pair", i, step.ToolName,
 				fmt.Sprintf("Steps %d ('%s') and %d ('%s') have disjoint output/input fields; they're DAG-eligible (promote to DAGFlow for parallel execution).",
-					i, step.ToolName, i+1, next.ToolName)})
+					i, step.ToolName, i+1, toolOf(next))})
 		}
 		var later []string
 		for k := range flow.Steps[i+1:] {
@@ -89,7 +100,15 @@ func unreadOutputs(flow *flows.Flow, tools []*flows.Tool) ([]Optimization, error
 	return append(parallel, dead...), nil
 }
 
-func reads(step *flows.Step) []string {
+// toolOf is how the reference writes a step's tool, also of a step that runs a flow.
+func toolOf(step *flows.Step) string {
+	if step.ToolName == "" {
+		return "None"
+	}
+	return step.ToolName
+}
+
+func sources(step *flows.Step) []string {
 	var out []string
 	for _, m := range step.InputMapping {
 		if m.Value.Kind == flows.MapKey || m.Value.Kind == flows.MapPointer {

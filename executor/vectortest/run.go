@@ -260,7 +260,7 @@ func (v *Vector) runKind(expect map[string]any) (Verdict, string, error) {
 	var actual map[string]any
 	switch v.Kind {
 	case "backoff":
-		policy := flows.RetryPolicy{}
+		policy := flows.RetryPolicy{BackoffSeconds: 1, BackoffMultiplier: 2}
 		if data, err := json.Marshal(v.Policy); err != nil {
 			return Fail, "", err
 		} else if err := json.Unmarshal(data, &struct {

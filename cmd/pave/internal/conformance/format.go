@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 
+	"gopkg.in/yaml.v3"
+
 	"pave/flows"
 	"pave/flows/diagram"
 	"pave/flows/predicate"
@@ -382,7 +384,7 @@ func checkLoad(v *vector) Outcome {
 func strictLoad(kind, text string, cw flows.CWError, err error) Outcome {
 	doc, strict := value.DecodeStrict([]byte(text))
 	switch {
-	case kind == "json_load" && strict != nil && isLax(text):
+	case kind == "json_load" && strict != nil && isLax(text), kind == "yaml_load" && isLaxYAML(text):
 		if cw != flows.CWFlowSerialization {
 			return failed("R23: want %s, got %v", flows.CWFlowSerialization, err)
 		}
@@ -400,6 +402,16 @@ var notNumbers = regexp.MustCompile(`-?\b(?:NaN|Infinity)\b`)
 func isLax(text string) bool {
 	_, err := value.Decode(notNumbers.ReplaceAll([]byte(text), []byte("0")))
 	return err == nil
+}
+
+// repeatedKey is what the YAML reader says of a mapping that has a key twice.
+const repeatedKey = "already defined"
+
+// isLaxYAML reports whether a text is YAML with a repeated key or a number that is not finite.
+func isLaxYAML(text string) bool {
+	var doc any
+	err := yaml.Unmarshal([]byte(text), &doc)
+	return err != nil && strings.Contains(err.Error(), repeatedKey) || err == nil && regexp.MustCompile(`(?i)[-+ ]\.(inf|nan)\b`).MatchString(text)
 }
 
 // hasBadPredicate looks for a condition that does not parse.

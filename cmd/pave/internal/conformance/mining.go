@@ -107,7 +107,7 @@ func checkAnalyzer(v *vector) Outcome {
 			MaxDepth   *int `json:"max_depth"`
 			MinDepth   *int `json:"min_depth"`
 			Start, End *string
-			Mappings   map[string][]string
+			Mappings   synonyms
 		}
 	}
 	if err := v.decode(&spec); err != nil {
@@ -143,6 +143,19 @@ func checkAnalyzer(v *vector) Outcome {
 	return v.compare(outcomeOf(analyze()))
 }
 
+// synonyms are field names that mean the same, by the consumer's name; as they are or as the argument of that name.
+type synonyms map[string][]string
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (s *synonyms) UnmarshalJSON(data []byte) error {
+	var named struct{ Synonyms map[string][]string }
+	if json.Unmarshal(data, &named) == nil && named.Synonyms != nil {
+		*s = named.Synonyms
+		return nil
+	}
+	return json.Unmarshal(data, (*map[string][]string)(s))
+}
+
 func checkOptimizations(v *vector) Outcome {
 	var spec struct {
 		Tools  []toolSpec
@@ -168,7 +181,11 @@ func checkOptimizations(v *vector) Outcome {
 	}
 	suggestions := make([]any, len(found))
 	for i, f := range found {
-		suggestions[i] = map[string]any{"code": f.Code, "title": f.Title, "step_index": f.StepIndex, "tool_name": f.ToolName, "message": f.Message}
+		var tool any
+		if f.ToolName != "" { // else the step runs a flow
+			tool = f.ToolName
+		}
+		suggestions[i] = map[string]any{"code": f.Code, "title": f.Title, "step_index": f.StepIndex, "tool_name": tool, "message": f.Message}
 	}
 	return v.compare(map[string]any{"suggestions": suggestions})
 }
