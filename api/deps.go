@@ -95,6 +95,8 @@ type Discussion interface {
 	Diff(ctx context.Context, actor governance.Actor, ref, against string) (*diff.Diff, error)
 	ReplayCheck(ctx context.Context, actor governance.Actor, ref string) (*governance.ReplayCheck, error)
 	CheckReplay(ctx context.Context, actor governance.Actor, ref string, limit int) (*governance.ReplayCheck, error)
+	// TryReplay checks another draft in the place of the proposal's and keeps nothing.
+	TryReplay(ctx context.Context, actor governance.Actor, ref string, draft *flows.Flow, limit int) (*governance.ReplayCheck, error)
 }
 
 // Flows reads flow versions and opens or closes their gate.

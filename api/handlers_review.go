@@ -107,6 +107,17 @@ func (h *handlers) CheckProposal(ctx context.Context, r gen.CheckProposalRequest
 	if r.Body != nil {
 		limit = r.Body.Limit
 	}
+	if r.Body != nil && len(r.Body.Flow) > 0 {
+		draft, _, err := flows.ParseFlow(r.Body.Flow)
+		if err != nil {
+			return nil, err
+		}
+		c, err := h.s.deps.Discuss.TryReplay(ctx, actorFrom(ctx), r.ID, draft, limit)
+		if err != nil {
+			return nil, err
+		}
+		return gen.CheckProposal200JSONResponse(*replayCheck(c)), nil
+	}
 	c, err := h.s.deps.Discuss.CheckReplay(ctx, actorFrom(ctx), r.ID, limit)
 	if err != nil {
 		return nil, err

@@ -97,6 +97,12 @@ func TestAnEditIsCheckedAtOnce(t *testing.T) {
 	r.exact = 1
 	edited := userFlow("f")
 	edited.Description = "Another."
+	tried, err := b.TryReplay(ctx, bob, id, edited, 0)
+	require.NoError(t, err)
+	require.Equal(t, 1, tried.Exact)
+	require.Equal(t, flows.Digest(edited), tried.Digest)
+	require.Equal(t, first.Digest, b.get(id).Check.Digest, "an edit that is thought about leaves no trace")
+	require.Equal(t, governance.StateApproved, b.get(id).State)
 	p, err := b.Edit(ctx, alice, id, governance.EditRequest{Flow: edited})
 	require.NoError(t, err)
 	require.Equal(t, governance.StateProposed, p.State, "approvals are dismissed")

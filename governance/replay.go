@@ -104,10 +104,33 @@ func (s *Service) CheckReplay(ctx context.Context, actor Actor, ref string, limi
 	return s.checkReplay(ctx, actor, ref, limit)
 }
 
+// TryReplay compiles draft, a change of a proposal that somebody thinks about, and lays it over recorded sessions as
+// CheckReplay does. It keeps nothing. A draft that does not compile is an outcome, not an error.
+func (s *Service) TryReplay(ctx context.Context, actor Actor, ref string, draft *flows.Flow, limit int) (*ReplayCheck, error) {
+	if err := Permit(actor, ActionDisprove); err != nil {
+		return nil, err
+	}
+	_, check, err := s.layOver(ctx, actor, ref, draft, limit)
+	if err != nil {
+		return nil, err
+	}
+	check.At = s.now()
+	return check, nil
+}
+
 // checkReplay does what CheckReplay does, for callers that were permitted what they do.
 func (s *Service) checkReplay(ctx context.Context, actor Actor, ref string, limit int) (*ReplayCheck, error) {
+	e, check, err := s.layOver(ctx, actor, ref, nil, limit)
+	if err != nil {
+		return nil, err
+	}
+	return check, s.keepCheck(ctx, actor, e, check)
+}
+
+// layOver compares draft, nil for the proposal's own, with recorded sessions.
+func (s *Service) layOver(ctx context.Context, actor Actor, ref string, draft *flows.Flow, limit int) (*entry, *ReplayCheck, error) {
 	if s.replayer == nil {
-		return nil, flows.NewError(flows.CodeUnavailable, "no event store is open, so there are no sessions to compare with")
+		return nil, nil, flows.NewError(flows.CodeUnavailable, "no event store is open, so there are no sessions to compare with")
 	}
 	var e *entry
 	var now content
@@ -115,32 +138,35 @@ func (s *Service) checkReplay(ctx context.Context, actor Actor, ref string, limi
 		if e, err = find(r, tenantOf(actor), ref); err != nil {
 			return err
 		}
+		if draft == nil {
+			draft = e.Flow
+		}
 		tools, err := toolsIn(r, tenantOf(actor))
 		if err == nil {
-			now = tools.contentOf(e.Flow)
+			now = tools.contentOf(draft)
 		}
 		return err
 	})
 	if err != nil {
-		return nil, visible(err)
+		return nil, nil, visible(err)
 	}
 	if limit == 0 {
 		limit = DefaultReplaySessions
 	}
-	check := &ReplayCheck{Problems: s.check(e.Flow, now.tools, now.callable())}
-	if len(check.Problems) == 0 || len(now.tools) < len(ToolNames(e.Flow)) { // unknown tools do not compile, but were recorded
-		found, err := s.replayer.Replay(ctx, tenantOf(actor), e.Flow, now.tools, limit)
+	check := &ReplayCheck{Problems: s.check(draft, now.tools, now.callable())}
+	if len(check.Problems) == 0 || len(now.tools) < len(ToolNames(draft)) { // unknown tools do not compile, but were recorded
+		found, err := s.replayer.Replay(ctx, tenantOf(actor), draft, now.tools, limit)
 		if errors.Is(err, eventstore.ErrUnavailable) {
-			return nil, &flows.Error{Code: flows.CodeUnavailable, Message: "the event store does not answer now; check again later", Err: err}
+			return nil, nil, &flows.Error{Code: flows.CodeUnavailable, Message: "the event store does not answer now; check again later", Err: err}
 		}
 		if err != nil {
-			return nil, fmt.Errorf("replay check of %s: %w", e.ID, err)
+			return nil, nil, fmt.Errorf("replay check of %s: %w", e.ID, err)
 		}
 		found.Problems = check.Problems
 		check = found
 	}
-	check.Digest, check.By = e.Digest, actor.Principal
-	return check, s.keepCheck(ctx, actor, e, check)
+	check.Digest, check.By = flows.Digest(draft), actor.Principal
+	return e, check, nil
 }
 
 func (s *Service) keepCheck(ctx context.Context, actor Actor, e *entry, check *ReplayCheck) error {

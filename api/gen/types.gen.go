@@ -2513,6 +2513,9 @@ type ReplayCheck struct {
 
 // ReplayCheckRequest defines model for ReplayCheckRequest.
 type ReplayCheckRequest struct {
+	// Flow Another draft to check in its place, such as an edit before it is saved; nothing is kept of it.
+	Flow FlowDocument `json:"flow,omitempty,omitzero"`
+
 	// Limit Newest sessions to read; default 200.
 	Limit int `json:"limit,omitempty,omitzero"`
 }

@@ -8,7 +8,7 @@ const fine = new Intl.NumberFormat('en', { maximumSignificantDigits: 3 })
 export const count = (n: number) => (Math.abs(n) < 100_000 ? (Number.isInteger(n) ? plain.format(n) : fine.format(n)) : short.format(n))
 export const percent = (share: number) => `${fine.format(Math.abs(share) < 0.0005 ? 0 : Math.round(share * 1000) / 10)} %`
 export const money = (usd: number) =>
-  usd === 0 ? '$0' : Math.abs(usd) >= 1000 ? `$${short.format(usd)}` : Math.abs(usd) >= 1 ? `$${usd.toFixed(2)}` : `$${usd.toPrecision(2).replace(/\.?0+$/, '')}`
+  usd === 0 ? '$0' : Math.abs(usd) >= 1000 ? `$${short.format(usd)}` : Math.abs(usd) >= 0.1 ? `$${usd.toFixed(2)}` : `$${usd.toPrecision(2).replace(/\.?0+$/, '')}`
 
 export function duration(ms: number): string {
   if (ms < 1) return `${fine.format(ms)} ms`

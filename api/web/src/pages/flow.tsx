@@ -1,6 +1,6 @@
 // One flow: its versions, what it does, how it runs, what it saves; run it, disable it, go back.
 import { useMemo, useState } from 'preact/hooks'
-import { get, put, useData, usePages, type Schemas } from '../api'
+import { get, post, put, useData, usePages, type Schemas } from '../api'
 import { useMe } from '../app'
 import { flowOf, readFlow } from '../flow'
 import { Ago, count, duration, money, percent } from '../format'
@@ -39,6 +39,7 @@ function FlowView({ v, summary, reload }: { v: Version; summary?: Schemas['FlowS
   const [hot, setHot] = useState<string | null>(null)
   const [change, setChange] = useState<Schemas['FlowStatus'] | null>(null)
   const [running, setRunning] = useState(false)
+  const [back, setBack] = useState(false)
   const flow = useMemo(() => readFlow(flowOf(v.flow)), [v.flow])
   const report = useData('savings-all', (signal) => get('/api/v1/reports/savings', { signal }))
   const mine = report.data?.flows.filter((f) => f.flow === v.name) ?? []
@@ -63,6 +64,11 @@ function FlowView({ v, summary, reload }: { v: Version; summary?: Schemas['FlowS
             <button type="button" class="primary" disabled={!me.may('run') || v.status !== 'active'} onClick={() => setRunning(true)}>
               Run…
             </button>
+            {!v.active && (
+              <button type="button" disabled={!me.may('promote') || !summary?.active_version} onClick={() => setBack(true)}>
+                Go back to this version…
+              </button>
+            )}
             {v.status !== 'active' && (
               <button type="button" disabled={!me.may('promote')} onClick={() => setChange('active')}>
                 Activate…
@@ -142,6 +148,27 @@ function FlowView({ v, summary, reload }: { v: Version; summary?: Schemas['FlowS
               </table>
             </Card>
             <Brings s={v.savings} />
+            {v.reason && (
+              <Card title="Why it has this status">
+                <p class="said">{v.reason}</p>
+              </Card>
+            )}
+            {v.shadow && (
+              <Card title="Conformance on live sessions">
+                <dl class="facts">
+                  <dt title="Walks of its path that were as the flow predicted">As predicted</dt>
+                  <dd>
+                    {count(v.shadow.exact)} of {count(v.shadow.windows)}
+                  </dd>
+                  {v.shadow.conformance !== undefined && (
+                    <>
+                      <dt>Last 50 walks</dt>
+                      <dd>{percent(v.shadow.conformance)}</dd>
+                    </>
+                  )}
+                </dl>
+              </Card>
+            )}
             <Card title="Where it comes from">
               {v.proposal_id ? (
                 <p>
@@ -154,6 +181,7 @@ function FlowView({ v, summary, reload }: { v: Version; summary?: Schemas['FlowS
           </aside>
         </div>
         {change && <ChangeStatus v={v} status={change} close={() => setChange(null)} done={() => (setChange(null), reload())} />}
+        {back && <GoBack v={v} active={summary?.active_version ?? ''} close={() => setBack(false)} done={() => (setBack(false), reload())} />}
         {running && <RunForm v={v} close={() => setRunning(false)} done={(run) => navigate(to('runs', run.id))} />}
       </Page>
     </Hot.Provider>
@@ -184,6 +212,34 @@ function ChangeStatus({ v, status, close, done }: { v: Version; status: Schemas[
         <div class="actions">
           <button type="submit" class={status === 'disabled' ? 'danger' : 'primary'} disabled={act.busy || !reason.trim()}>
             {status === 'active' ? 'Activate' : 'Disable'}
+          </button>
+          <button type="button" onClick={close}>
+            Cancel
+          </button>
+        </div>
+      </form>
+    </Dialog>
+  )
+}
+
+function GoBack({ v, active, close, done }: { v: Version; active: string; close: () => void; done: () => void }) {
+  const [reason, setReason] = useState('')
+  const now = useData(`flow ${v.name}@${active}`, (signal) => get('/api/v1/flows/{name}/versions/{version}', { path: { name: v.name, version: active }, signal }))
+  const act = useAction(() => post('/api/v1/flows/{name}/rollback', { path: { name: v.name }, body: { to: v.version, reason }, ifMatch: now.data!.revision }).then(done))
+  return (
+    <Dialog title={`Go back to ${v.name} ${v.version}`} close={close}>
+      <form onSubmit={(e) => (e.preventDefault(), void act.run())}>
+        <p class="dim">
+          Version {v.version} becomes the active one; {active} goes to review with the reason. Runs in flight finish on their plan.
+        </p>
+        <Field label="Why">
+          <textarea data-first rows={3} required value={reason} onInput={(e) => setReason(e.currentTarget.value)} />
+        </Field>
+        {now.error && <Problem error={now.error} />}
+        {act.error && <Problem error={act.error} />}
+        <div class="actions">
+          <button type="submit" class="primary" disabled={act.busy || !now.data || !reason.trim()}>
+            Go back
           </button>
           <button type="button" onClick={close}>
             Cancel

@@ -64,6 +64,28 @@ function Mapped({ m, evidence, picked, pick }: { m: Mapping; evidence: Schemas['
   )
 }
 
+/** Beside the drawing: why the argument that the pointer is on is believed. */
+export function HotEvidence({ flow, evidence, id }: { flow: Flow; evidence: Schemas['Evidence']; id: string | null }) {
+  const step = flow.steps.find((s) => s.mappings.some((m) => m.id === id) || s.forEach?.id === id)
+  const m = step && (step.forEach?.id === id ? step.forEach : step.mappings.find((one) => one.id === id))
+  if (!step || !m)
+    return (
+      <div class="hot-evidence">
+        <p class="dim">Point at an argument, or move to it with the Tab key, to see where its value comes from and how often that held. A click keeps it.</p>
+      </div>
+    )
+  const e = evidenceOf(evidence, m)?.evidence
+  return (
+    <div class="hot-evidence">
+      <h3>
+        <span class="box-no">{step.index + 1}</span> <span class="mono">{m.arg}</span>
+      </h3>
+      <p class="mono">← {sourceText(m)}</p>
+      {e ? <Evidence e={e} /> : <p class="dim">No recording stands behind it: it was set by hand, or follows from schemas alone.</p>}
+    </div>
+  )
+}
+
 function Evidence({ e }: { e: Schemas['ArgEvidence'] }) {
   const against = e.contradicting ?? []
   return (

@@ -183,7 +183,7 @@ function Attention() {
   const rows = [
     ...(ready.data?.reasons ?? []).map((reason) => ({ state: <State of="failed" text="service" />, text: <>{reason}</>, at: '/settings/service', action: 'why' })),
     ...(queue.data?.items.length
-      ? [{ state: <State of="in_review" text="queue" />, text: <>{plural(queue.data.items.length, 'proposal')} wait, the oldest since <Ago at={oldest?.created_at} /></>, at: '/proposals', action: 'review' }]
+      ? [{ state: <State of="in_review" text="queue" />, text: <>{plural(queue.data.items.length, 'proposal')} in the queue, the oldest from <Ago at={oldest?.created_at} /></>, at: '/proposals', action: 'review' }]
       : []),
     ...stopped.map((f) => ({ state: <State of={f.status ?? 'disabled'} />, text: <>{f.name} {f.active_version}</>, at: to('flows', f.name), action: 'look' })),
     ...(recent.length ? [{ state: <State of="failed" text="runs" />, text: <>{plural(recent.length, 'run')} failed in the last week</>, at: '/runs?status=failed', action: 'which' }] : []),

@@ -1,11 +1,13 @@
 // Where do agents walk? The directly-follows graph, the ranked patterns, and why the others are not paved.
 import { useMemo, useState } from 'preact/hooks'
-import { get, useData, usePages, type Schemas } from '../api'
-import { count, percent, plural } from '../format'
+import { get, post, useData, usePages, type Schemas } from '../api'
+import { useMe } from '../app'
+import { Ago, count, percent, plural } from '../format'
 import { State, Steps, ToolName } from '../parts/marks'
+import { Spark } from '../parts/charts'
 import { FollowsGraph } from '../parts/graph'
-import { Card, Page, useTitle } from '../parts/page'
-import { Empty, Show } from '../parts/states'
+import { Card, Page, useAction, useTitle } from '../parts/page'
+import { Empty, Problem, Show } from '../parts/states'
 import { ListOf, type Column } from '../parts/table'
 import { Link, navigate, to, useParam } from '../router'
 import { Range, since } from './sessions'
@@ -44,10 +46,11 @@ export function PatternsPage({ args: [key] }: { args: string[] }) {
     { head: 'Sessions', title: 'Sessions in which it was seen', num: true, width: '84px', cell: (p) => count(p.sessions) },
     { head: 'Times', num: true, width: '76px', hide: 'narrow', cell: (p) => count(p.occurrences) },
     { head: 'Agents', num: true, width: '76px', hide: 'medium', cell: (p) => count(p.agents ?? 0) },
-    { head: 'Weakest link', title: 'How often the next step followed, at the step where that is rarest', num: true, width: '100px', cell: (p) => (p.step_confidence?.length ? percent(Math.min(...p.step_confidence)) : '') },
-    { head: 'Steps', title: 'How often each next step followed', width: '84px', hide: 'medium', cell: (p) => <Links of={p} /> },
+    { head: 'Weakest link', title: 'How often the next step followed, at the step where that is rarest', num: true, width: '116px', cell: (p) => (p.step_confidence?.length ? percent(Math.min(...p.step_confidence)) : '') },
+    { head: 'Links', title: 'How often each next step followed', width: '84px', hide: 'medium', cell: (p) => <Links of={p} /> },
+    { head: 'Weeks', title: 'Occurrences by week', width: '92px', hide: 'medium', cell: (p) => (p.stability?.weeks.length ? <Spark width={68} values={p.stability.weeks.slice(-10).map((w) => w.occurrences)} label={`by week: ${p.stability.weeks.map((w) => w.occurrences).join(', ')}`} /> : <span class="dim">–</span>) },
     { head: 'Exact', title: 'Share of the examined occurrences that the mappings reproduce', num: true, width: '76px', cell: (p) => (p.data_flow?.sampled ? percent(p.data_flow.explained / p.data_flow.sampled) : <span class="dim">–</span>) },
-    { head: 'By chance', title: 'Occurrences that an order-1 Markov model expects', num: true, width: '92px', hide: 'medium', cell: (p) => (p.expected === undefined ? '' : count(Math.round(p.expected))) },
+    { head: 'By chance', title: 'Occurrences that an order-1 Markov model expects', num: true, width: '104px', hide: 'medium', cell: (p) => (p.expected === undefined ? '' : count(Math.round(p.expected))) },
     {
       head: 'State', width: '132px',
       cell: (p) => {
@@ -71,7 +74,7 @@ export function PatternsPage({ args: [key] }: { args: string[] }) {
       </Page>
     )
   return (
-    <Page title="Patterns" lead="Where do agents walk, and what keeps a path from being paved?">
+    <Page title="Patterns" lead="Where do agents walk, and what keeps a path from being paved?" actions={<Passes done={() => (list.reload(), first.reload(), proposals.reload(), graph.reload())} />}>
       <div class="filters" role="search">
         <Range value={range} set={setRange} />
         <label>
@@ -116,6 +119,40 @@ export function PatternsPage({ args: [key] }: { args: string[] }) {
       </Card>
       <WhyNot blocked={first.data?.blocked ?? []} />
     </Page>
+  )
+}
+
+/** How the mining loop stands, and a pass on demand. */
+function Passes({ done }: { done: () => void }) {
+  const me = useMe()
+  const status = useData('mining-status', (signal) => get('/api/v1/mining-status', { signal }), 10_000)
+  const mine = useAction(async () => {
+    await post('/api/v1/mining-runs', { query: { wait: true }, body: {} })
+    status.reload()
+    done()
+  })
+  const s = status.data
+  return (
+    <>
+      {s && (
+        <span class="dim">
+          {s.running ? (
+            <State of="running" text={`mining: ${s.phase ?? ''}`} />
+          ) : s.last ? (
+            <>
+              last pass <Ago at={s.last.ended_at} />
+            </>
+          ) : (
+            'no pass yet'
+          )}
+          {s.pending_sessions > 0 && `, ${plural(s.pending_sessions, 'new session')} since`}
+        </span>
+      )}
+      <button type="button" disabled={!me.may('propose') || mine.busy || s?.running} onClick={() => void mine.run()}>
+        {mine.busy ? 'Mining…' : 'Mine now'}
+      </button>
+      {mine.error && <Problem error={mine.error} />}
+    </>
   )
 }
 
@@ -238,7 +275,7 @@ function WhyNot({ blocked }: { blocked: Schemas['Blocked'][] }) {
                 </td>
                 <td class="num">{count(b.sessions)}</td>
                 <td>
-                  <span class="tag">{b.reason.replaceAll('_', ' ')}</span> {b.detail}
+                  <span class="tag">{b.reason.replaceAll('_', ' ')}</span> {b.detail} {b.unblock && <span class="dim">{b.unblock}</span>}
                 </td>
               </tr>
             ))}

@@ -39,12 +39,13 @@ export function ProposalsPage() {
   const [sort, setSort] = useParam('sort', 'rank')
   const [safety, setSafety] = useParam('safety')
   const [text, setText] = useParam('q')
+  const [mine, setMine] = useParam('mine')
   const [at, setAt] = useState(0)
   const [marked, setMarked] = useState<ReadonlySet<string>>(new Set())
   const [ask, setAsk] = useState<{ verdict: Verdict; rows: Row[] } | null>(null)
   const [saved, setSaved] = useState(readSaved)
-  const list = usePages(`proposals ${state} ${source} ${sort}`, (cursor, signal) =>
-    get('/api/v1/proposals', { query: { limit: 200, cursor, sort: sort as 'rank', ...(state === 'all' ? {} : { state: state as 'open' }), ...(source ? { source: source as 'miner' } : {}) }, signal }),
+  const list = usePages(`proposals ${state} ${source} ${sort} ${mine}`, (cursor, signal) =>
+    get('/api/v1/proposals', { query: { limit: 200, cursor, sort: sort as 'rank', ...(state === 'all' ? {} : { state: state as 'open' }), ...(source ? { source: source as 'miner' } : {}), ...(mine ? { assignee: me.principal } : {}) }, signal }),
   )
   const want = text.trim().toLowerCase()
   const rows = useMemo(
@@ -78,7 +79,7 @@ export function ProposalsPage() {
   })
   const columns: Column<Row>[] = [
     {
-      head: <span class="sr">Mark</span>, width: '36px',
+      head: <span class="sr">Mark</span>, width: '40px', mark: true,
       cell: (p) => <input type="checkbox" aria-label={`Mark ${p.flow_name}`} checked={marked.has(p.id)} onChange={() => mark(p)} />,
     },
     { head: 'Flow', width: '27%', cell: (p) => <Link to={to('proposals', p.id)} title={p.description}>{p.flow_name}</Link> },
@@ -88,7 +89,7 @@ export function ProposalsPage() {
     { head: 'Seen', title: 'Sessions in which the path was seen', num: true, width: '76px', cell: (p) => (p.sessions ? `${count(p.sessions)}` : <span class="dim">never</span>) },
     { head: 'Exact', title: 'Share of the examined occurrences in which every mapping reproduced the recorded value', num: true, width: '76px', hide: 'narrow', cell: (p) => (p.sampled ? percent((p.explained ?? 0) / p.sampled) : <span class="dim">none</span>) },
     { head: 'Saves a run', title: 'LLM calls that one run avoids, mean with its 95 % interval', num: true, width: '132px', cell: (p) => (savingsOf(p.savings).known ? `${interval(p.savings.llm_calls_per_run, (n) => n.toFixed(1))} calls` : <span class="dim">not measured</span>) },
-    { head: 'Approvals', num: true, width: '84px', hide: 'narrow', title: 'Valid approvals of the current draft, of those that the policy wants', cell: (p) => `${p.approvals} of ${p.needs}` },
+    { head: 'Approvals', num: true, width: '104px', hide: 'narrow', title: 'Valid approvals of the current draft, of those that the policy wants', cell: (p) => `${p.approvals} of ${p.needs}` },
     { head: 'Changed', num: true, width: '92px', hide: 'medium', cell: (p) => <Ago at={p.updated_at} /> },
   ]
   const query = location.search
@@ -116,7 +117,8 @@ export function ProposalsPage() {
             <option value="">anybody</option>
             <option value="miner">recordings</option>
             <option value="analyzer">tool schemas</option>
-            <option value="submitted">people and generators</option>
+            <option value="submitted">people</option>
+            <option value="external">other generators</option>
           </select>
         </label>
         <label>
@@ -133,11 +135,15 @@ export function ProposalsPage() {
           <select value={sort} onChange={(e) => setSort(e.currentTarget.value)}>
             <option value="rank">what it brings</option>
             <option value="score">score</option>
+            <option value="savings">calls saved a week</option>
             <option value="created">newest</option>
             <option value="updated">changed last</option>
           </select>
         </label>
         <input type="search" aria-label="Filter by flow or tool" placeholder="Flow or tool" value={text} onInput={(e) => setText(e.currentTarget.value)} />
+        <label>
+          <input type="checkbox" checked={mine !== ''} onChange={(e) => setMine(e.currentTarget.checked ? '1' : '')} /> assigned to me
+        </label>
         <span class="grow" />
         {saved.map((s) => (
           <span class="saved" key={s.name}>
@@ -206,14 +212,20 @@ const verbs: Record<Verdict, string> = { approve: 'Approve', reject: 'Reject', r
 /** Asks for the reason and decides; of several proposals each is decided by itself, and refusals are listed. */
 export function Decide({ verdict, rows, close, done }: { verdict: Verdict; rows: Row[]; close: () => void; done: () => void }) {
   const [comment, setComment] = useState('')
+  const [feedback, setFeedback] = useState<Schemas['Feedback']>('mapping_wrong')
   const [refused, setRefused] = useState<string[]>([])
   const act = useAction(async () => {
     const failed: string[] = []
-    for (const p of rows) {
-      const input = { path: { id: p.id }, body: { verdict, digest: p.digest, ...(comment ? { comment } : {}) }, ifMatch: p.revision }
-      if (rows.length === 1) await post('/api/v1/proposals/{id}/reviews', input)
-      else await post('/api/v1/proposals/{id}/reviews', input).catch((e: Error) => failed.push(`${p.flow_name}: ${e.message}`))
-    }
+    if (rows.length > 1 && verdict === 'reject') {
+      const report = await post('/api/v1/proposals/bulk-reject', { body: { reason: comment, items: rows.map((p) => ({ id: p.id, digest: p.digest })) } })
+      for (const o of report.items) if (!o.rejected) failed.push(`${rows.find((p) => p.id === o.id)?.flow_name ?? o.id}: ${o.detail ?? o.code}`)
+    } else
+      for (const p of rows) {
+        const body = { verdict, digest: p.digest, ...(comment ? { comment } : {}), ...(verdict === 'request_changes' ? { feedback } : {}) }
+        const input = { path: { id: p.id }, body, ifMatch: p.revision }
+        if (rows.length === 1) await post('/api/v1/proposals/{id}/reviews', input)
+        else await post('/api/v1/proposals/{id}/reviews', input).catch((e: Error) => failed.push(`${p.flow_name}: ${e.message}`))
+      }
     setRefused(failed)
     if (failed.length === 0) done()
   })
@@ -237,6 +249,16 @@ export function Decide({ verdict, rows, close, done }: { verdict: Verdict; rows:
           </ul>
         )}
         {verdict === 'approve' && risky.length > 0 && <p class="state warn">▲ {risky.length === 1 ? 'It changes something outside of pave' : `${risky.length} of them change something outside of pave`}.</p>}
+        {verdict === 'request_changes' && (
+          <Field label="What is wrong">
+            <select value={feedback} onChange={(e) => setFeedback(e.currentTarget.value as Schemas['Feedback'])}>
+              <option value="mapping_wrong">a mapping is wrong</option>
+              <option value="schema_too_loose">a schema is too loose</option>
+              <option value="not_a_flow">this is not a flow</option>
+              <option value="other">something else</option>
+            </select>
+          </Field>
+        )}
         <Field label={must ? 'Why' : 'Comment (optional)'} hint={verdict === 'reject' ? 'It does not come back until its evidence changes materially.' : undefined}>
           <textarea
             data-first

@@ -1,7 +1,7 @@
 // The review of one proposal: should this run without the model? What will run, why to believe it, what it brings and
 // what can go wrong, in one screen; a mapping that the pointer is on lights up everywhere.
 import { useEffect, useMemo, useState } from 'preact/hooks'
-import { get, post, useData, type Schemas } from '../api'
+import { get, patch, post, useData, type Schemas } from '../api'
 import { useMe } from '../app'
 import { Ago, count, duration, interval, money, percent, plural } from '../format'
 import { flowOf, readFlow, type Mapping } from '../flow'
@@ -13,9 +13,9 @@ import { Diff, Yaml } from '../parts/yamlview'
 import { Link, navigate, to, useParam } from '../router'
 import { yamlText } from '../yaml'
 import { Discussion } from './discussion'
-import { EditFlow } from './editflow'
+import { EditFlow, ReplayFacts } from './editflow'
 import { Examples } from './examples'
-import { Mappings } from './mappings'
+import { HotEvidence, Mappings } from './mappings'
 import { Decide, queueKey } from './proposals'
 
 type Proposal = Schemas['Proposal']
@@ -56,6 +56,7 @@ function Review({ p, reload }: { p: Proposal; reload: () => void }) {
   const byName = useMemo(() => new Map(tools.data?.items.map((t) => [t.name, t])), [tools.data])
   const compiled = useData(`compile ${p.digest}`, (signal) => post('/api/v1/flows/compile', { body: p.flow, signal }))
   const active = useData(`active ${p.flow_name}`, (signal) => get('/api/v1/flows/{name}', { path: { name: p.flow_name }, signal }))
+  const comments = useData(`comments ${p.id}`, (signal) => get('/api/v1/proposals/{id}/comments', { path: { id: p.id }, signal }))
   const queue = queuePlace(p.id)
   const open = !closed.includes(p.state)
   const may = open && me.may('review')
@@ -110,14 +111,18 @@ function Review({ p, reload }: { p: Proposal; reload: () => void }) {
           <div class="review-main">
             <Card title="What will run" tight>
               {flowOf(p.flow).description && <p class="dim pad">{flowOf(p.flow).description}</p>}
-              <FlowDiagram
-                flow={flow}
-                evidence={p.evidence}
-                safety={(name) => byName.get(name)?.safety}
-                unbound={p.unbound}
-                picked={picked?.id}
-                pick={(m) => (setPicked(picked?.id === m.id ? null : m), setTab('steps'))}
-              />
+              <div class="will-run">
+                <FlowDiagram
+                  flow={flow}
+                  evidence={p.evidence}
+                  safety={(name) => byName.get(name)?.safety}
+                  unbound={p.unbound}
+                  comments={(step) => comments.data?.items.filter((c) => c.pointer.startsWith(`/steps/${step}/`) || c.pointer === `/steps/${step}`).length ?? 0}
+                  picked={picked?.id}
+                  pick={(m) => setPicked(picked?.id === m.id ? null : m)}
+                />
+                <HotEvidence flow={flow} evidence={p.evidence} id={hot ?? picked?.id ?? null} />
+              </div>
             </Card>
             <Card
               title={
@@ -151,10 +156,10 @@ function Review({ p, reload }: { p: Proposal; reload: () => void }) {
           </div>
           <aside class="review-side">
             <Decision p={p} open={open} may={may} ask={setAsk} reload={reload} />
-            <Believe p={p} />
+            <Believe p={p} reload={reload} />
             <Brings s={p.savings} />
             <Wrong p={p} compiled={compiled.data} tools={byName} loaded={tools.data !== undefined} />
-            <Discussion p={p} flow={flow} picked={picked} reload={reload} />
+            <Discussion p={p} flow={flow} picked={picked} comments={comments} />
           </aside>
         </div>
         {ask && <Decide verdict={ask} rows={[p]} close={() => setAsk(null)} done={() => (setAsk(null), reload())} />}
@@ -166,6 +171,7 @@ function Review({ p, reload }: { p: Proposal; reload: () => void }) {
 function Decision({ p, open, may, ask, reload }: { p: Proposal; open: boolean; may: boolean; ask: (v: Verdict) => void; reload: () => void }) {
   const me = useMe()
   const own = p.author === me.principal || (p.editors ?? []).includes(me.principal)
+  const assign = useAction((assignee: string) => patch('/api/v1/proposals/{id}', { path: { id: p.id }, body: { assignee }, ifMatch: p.revision }).then(reload))
   const promote = useAction(() => post('/api/v1/proposals/{id}/promote', { path: { id: p.id }, body: {}, ifMatch: p.revision }).then(reload))
   return (
     <Card title="Decision">
@@ -194,21 +200,57 @@ function Decision({ p, open, may, ask, reload }: { p: Proposal; open: boolean; m
               <button type="button" class="primary" disabled={!me.may('promote') || promote.busy} onClick={() => void promote.run()}>
                 Promote
               </button>
-              <span class="dim">{me.may('promote') ? 'makes it the active version; agents can call it from then on' : 'Your key has no scope "promote".'}</span>
+              <span class="dim">{me.may('promote') ? `makes it ${p.next_version ? `version ${p.next_version.to}, ` : ''}the active version; agents can call it from then on` : 'Your key has no scope "promote".'}</span>
             </div>
           )}
+          {p.next_version && (
+            <p class="dim small-text">
+              Next version {p.next_version.to} ({p.next_version.level}): {p.next_version.reasons.join('; ')}.
+            </p>
+          )}
+          <p class="dim">
+            {p.assignee ? (
+              <>
+                Assigned to <span class="mono">{p.assignee}</span>{' '}
+                {p.assignee === me.principal && (
+                  <button type="button" class="link" disabled={assign.busy} onClick={() => void assign.run('')}>
+                    give back
+                  </button>
+                )}
+              </>
+            ) : (
+              <>
+                Assigned to nobody{' '}
+                {me.may('propose') && (
+                  <button type="button" class="link" disabled={assign.busy} onClick={() => void assign.run(me.principal)}>
+                    take it
+                  </button>
+                )}
+              </>
+            )}
+          </p>
+          {assign.error && <Problem error={assign.error} />}
           {promote.error && <Problem error={promote.error} />}
         </>
       ) : (
         <p>
-          <State of={p.state} /> <Ago at={p.updated_at} />
+          <State of={p.state} /> <Ago at={p.closed?.at ?? p.updated_at} />
+          {p.closed && (
+            <>
+              {' '}
+              by <span class="mono">{p.closed.by}</span>
+            </>
+          )}
+          {p.closed?.reason && <span class="said">{p.closed.reason}</span>}
         </p>
       )}
     </Card>
   )
 }
 
-function Believe({ p }: { p: Proposal }) {
+function Believe({ p, reload }: { p: Proposal; reload: () => void }) {
+  const me = useMe()
+  const check = useAction(() => post('/api/v1/proposals/{id}/replay-checks', { path: { id: p.id }, body: {} }).then(reload))
   const pattern = p.evidence.pattern
   const weak = pattern?.data_flow?.steps.flat().filter((a) => a.evidence.held < a.evidence.present) ?? []
   const contradict = new Set(weak.flatMap((a) => a.evidence.contradicting ?? [])).size
@@ -249,6 +291,23 @@ function Believe({ p }: { p: Proposal }) {
         </dl>
       ) : (
         <p class="dim">{p.source === 'submitted' ? 'Somebody wrote this flow; no recorded values stand behind it.' : 'Built from tool schemas: the types fit, but nobody walked this path as a whole.'}</p>
+      )}
+      <h3>Replay on recorded sessions</h3>
+      {p.replay_check ? <ReplayFacts check={p.replay_check} /> : <p class="dim">This draft was not laid over recorded sessions yet.</p>}
+      {me.may('review') && (
+        <button type="button" class="small" disabled={check.busy} onClick={() => void check.run()}>
+          {check.busy ? 'Checking…' : p.replay_check ? 'Check again' : 'Check now'}
+        </button>
+      )}
+      {check.error && <Problem error={check.error} />}
+      {p.shadow && (
+        <>
+          <h3>Shadow on live sessions</h3>
+          <p>
+            {p.shadow.passed ? <State of="ok" text="passed" /> : <State of="in_review" text="not passed yet" />} {count(p.shadow.exact)} of {count(p.shadow.windows)} walks as predicted{' '}
+            <span class="dim">{p.shadow.reason}</span>
+          </p>
+        </>
       )}
       {(p.evidence.schema_edges?.length ?? 0) > 0 && (
         <ul class="plain">

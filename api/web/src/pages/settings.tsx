@@ -166,6 +166,8 @@ function NewKey({ close }: { close: () => void }) {
   )
 }
 
+const names = (text: string) => text.split(',').map((n) => n.trim()).filter(Boolean)
+
 const levels = ['none', 'read', 'write', 'external', 'destructive']
 
 function PolicyView() {
@@ -211,6 +213,40 @@ function PolicyForm({ p, tag, saved }: { p: Schemas['Policy']; tag: string; save
             <input type="number" min={0} disabled={!me.may('admin')} value={next.max_pending_analyzer} onInput={(e) => setNext({ ...next, max_pending_analyzer: Number(e.currentTarget.value) })} />
           </Field>
         </div>
+        <fieldset disabled={!me.may('admin')}>
+          <legend>Before a promotion</legend>
+          <div class="levels">
+            <Field label="Exact replay, share" hint="0 asks for none">
+              <input type="number" min={0} max={1} step="any" value={next.min_replay_exact} onInput={(e) => setNext({ ...next, min_replay_exact: Number(e.currentTarget.value) })} />
+            </Field>
+            <Field label="One approver of" hint="principals, by comma; empty: anybody">
+              <input value={next.required_reviewers.join(', ')} onChange={(e) => setNext({ ...next, required_reviewers: names(e.currentTarget.value) })} />
+            </Field>
+            <Field label="Promotes" hint="principals, by comma; empty: the scope decides">
+              <input value={next.promoters.join(', ')} onChange={(e) => setNext({ ...next, promoters: names(e.currentTarget.value) })} />
+            </Field>
+          </div>
+          <label class="check">
+            <input type="checkbox" checked={next.require_shadow} onChange={(e) => setNext({ ...next, require_shadow: e.currentTarget.checked })} /> live predictions (shadow) must have passed
+          </label>
+        </fieldset>
+        <fieldset disabled={!me.may('admin')}>
+          <legend>A version goes to review by itself when</legend>
+          <div class="levels">
+            <Field label="failures exceed, share" hint="0 turns it off">
+              <input type="number" min={0} max={1} step="any" value={next.max_failure_rate} onInput={(e) => setNext({ ...next, max_failure_rate: Number(e.currentTarget.value) })} />
+            </Field>
+            <Field label="of the last runs">
+              <input type="number" min={0} value={next.min_runs} onInput={(e) => setNext({ ...next, min_runs: Number(e.currentTarget.value) })} />
+            </Field>
+            <Field label="conformance falls below" hint="share of the last 50 walks; 0 turns it off">
+              <input type="number" min={0} max={1} step="any" value={next.min_conformance} onInput={(e) => setNext({ ...next, min_conformance: Number(e.currentTarget.value) })} />
+            </Field>
+            <Field label="nobody runs it for days" hint="0 turns it off">
+              <input type="number" min={0} value={next.unused_days} onInput={(e) => setNext({ ...next, unused_days: Number(e.currentTarget.value) })} />
+            </Field>
+          </div>
+        </fieldset>
         {act.error && <Problem error={act.error} />}
         <div class="actions">
           <button type="submit" class="primary" disabled={!changed || act.busy || !me.may('admin')}>

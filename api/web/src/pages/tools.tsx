@@ -1,7 +1,7 @@
-import { get, usePages, type Schemas } from '../api'
-import { Ago } from '../format'
+import { get, useData, usePages, type Schemas } from '../api'
+import { Ago, count, duration } from '../format'
 import { Safety, State } from '../parts/marks'
-import { Page, useTitle } from '../parts/page'
+import { Card, Page, useTitle } from '../parts/page'
 import { Empty } from '../parts/states'
 import { ListOf, type Column } from '../parts/table'
 import { Link, navigate, to, useParam } from '../router'
@@ -14,6 +14,50 @@ function reach(t: Row): string {
   const b = bindingOf(t)
   if (!b) return ''
   return [b.kind, b.method, b.url ?? b.server ?? b.pool, b.kind === 'mcp' ? b.tool : ''].filter(Boolean).join(' ')
+}
+
+/** The worker pools, where there are any: what waits, and whether somebody serves it. */
+function Pools() {
+  const pools = useData('pools', (signal) => get('/api/v1/workers', { signal }), 10_000)
+  if (!pools.data?.items.length) return null
+  return (
+    <Card title="Worker pools" tight>
+      <table class="mini">
+        <thead>
+          <tr>
+            <th scope="col">Pool</th>
+            <th scope="col">State</th>
+            <th scope="col" class="num">
+              Waiting
+            </th>
+            <th scope="col" class="num">
+              Oldest
+            </th>
+            <th scope="col" class="num">
+              With workers
+            </th>
+            <th scope="col">Workers</th>
+            <th scope="col">Last asked</th>
+          </tr>
+        </thead>
+        <tbody>
+          {pools.data.items.map((p) => (
+            <tr key={p.pool}>
+              <td class="mono">{p.pool}</td>
+              <td>{p.workers.length > 0 ? <State of="ok" text="served" /> : <State of="failed" text="nobody serves it" />}</td>
+              <td class="num">{count(p.queued)}</td>
+              <td class="num">{p.queued ? duration(p.oldest_ms) : <span class="dim">–</span>}</td>
+              <td class="num">{count(p.leased)}</td>
+              <td class="mono">{p.workers.join(', ')}</td>
+              <td>
+                <Ago at={p.polled_at} />
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </Card>
+  )
 }
 
 export function ToolsPage() {
@@ -45,6 +89,7 @@ export function ToolsPage() {
         </label>
         <input type="search" aria-label="Filter by name" placeholder="Name" value={text} onInput={(e) => setText(e.currentTarget.value)} />
       </div>
+      <Pools />
       <ListOf
         of={{ ...list, data: rows }}
         columns={columns}

@@ -45,9 +45,10 @@ export function FlowDiagram({ flow, evidence, safety, unbound, comments, pick, p
   useEffect(() => {
     const el = ref.current
     if (!el) return
-    const watch = new ResizeObserver(() => setRoom(el.clientWidth))
+    const measure = () => setRoom(el.clientWidth - 24)
+    const watch = new ResizeObserver(measure)
     watch.observe(el)
-    setRoom(el.clientWidth)
+    measure()
     return () => watch.disconnect()
   }, [])
   const { boxes, input, width, height, lanes } = layout(flow, room)
@@ -91,10 +92,13 @@ export function FlowDiagram({ flow, evidence, safety, unbound, comments, pick, p
                 <span class="mono">if {s.guard}</span>
               </div>
             )}
-            {s.forEach && <Row m={s.forEach} label={`for each ${flow.steps[s.index] ? '' : ''}`.trim()} evidence={evidence} pick={pick} picked={picked} />}
+            {s.forEach && <Row m={s.forEach} label="for each" evidence={evidence} pick={pick} picked={picked} />}
             {s.mappings.map((m) => (
               <Row key={m.id} m={m} evidence={evidence} pick={pick} picked={picked} />
             ))}
+            <div class="box-row box-out">
+              <span class="mono">{s.out ? `${s.out} →` : '→'}</span>
+            </div>
           </div>
         ))}
       </div>
@@ -122,7 +126,7 @@ function Edge({ m, step, from, to, lanes, flow, evidence }: { m: Mapping; step: 
   const all = step.forEach ? [step.forEach, ...step.mappings] : step.mappings
   const y2 = to.y + head + (step.guard ? row : 0) + all.indexOf(m) * row + row / 2
   const inputRow = m.from === 'input' && m.source.kind !== 'const' && m.source.kind !== 'expr' ? flow.inputs.findIndex((p) => p.name === (m.source as { key: string }).key) : -1
-  const y1 = inputRow >= 0 ? from.y + head + inputRow * row + row / 2 : from.y + head / 2
+  const y1 = inputRow >= 0 ? from.y + head + inputRow * row + row / 2 : from.y + from.h - row / 2 - 2
   const x1 = from.x + from.w
   const x2 = to.x + to.w
   const lane = Math.max(x1, x2) + 14 + (lanes.get(m.id) ?? 0) * 11
@@ -137,7 +141,7 @@ function Edge({ m, step, from, to, lanes, flow, evidence }: { m: Mapping; step: 
 }
 
 const place = (b: Box) => ({ left: `${b.x}px`, top: `${b.y}px`, width: `${b.w}px`, height: `${b.h}px` })
-const rowsOf = (s: Step) => s.mappings.length + (s.forEach ? 1 : 0) + (s.guard ? 1 : 0)
+const rowsOf = (s: Step) => s.mappings.length + (s.forEach ? 1 : 0) + (s.guard ? 1 : 0) + 1
 
 function layout(flow: Flow, room: number) {
   const levels: Step[][] = []
@@ -170,7 +174,7 @@ function laneOf(flow: Flow): Map<string, number> {
   const edges = flow.steps.flatMap((s) => (s.forEach ? [s.forEach, ...s.mappings] : s.mappings).filter((m) => m.from === 'input' || typeof m.from === 'number').map((m) => ({ m, from: m.from === 'input' ? -1 : (m.from as number), to: s.index, key: `${m.from}/${m.source.kind === 'key' && m.from === 'input' ? m.source.key : ''}` })))
   edges.sort((a, b) => a.to - a.from - (b.to - b.from) || a.from - b.from)
   for (const e of edges) {
-    let lane = used.findIndex((l) => l.every((o) => o.key === e.key || o.to < e.from || o.from > e.to || (o.to <= e.from && o.from !== e.from)))
+    let lane = used.findIndex((l) => l.every((o) => o.key === e.key || o.to <= e.from || o.from >= e.to))
     if (lane < 0) lane = used.push([]) - 1
     used[lane]!.push(e)
     out.set(e.m.id, lane)

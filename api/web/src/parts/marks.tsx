@@ -49,8 +49,8 @@ export function Figure({ label, value, note, title, children }: { label: string;
     <div class="figure" title={title}>
       <div class="figure-label">{label}</div>
       <div class="figure-value">{value}</div>
-      {children}
       <div class="figure-note">{note}</div>
+      {children}
     </div>
   )
 }

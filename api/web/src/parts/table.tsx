@@ -9,6 +9,7 @@ export interface Column<T> {
   title?: string
   width?: string
   num?: boolean
+  mark?: boolean // holds a checkbox only
   hide?: 'narrow' | 'medium' // from which width down the column is left out
   cell: (row: T, index: number) => ComponentChildren
 }
@@ -93,7 +94,7 @@ export function Table<T>({ rows, columns, id, label, open, at, more, height = ro
                 onKeyDown={(e) => key(e, row)}
               >
                 {columns.map((c, j) => (
-                  <td key={j} class={[c.num ? 'num' : '', c.hide ?? ''].join(' ')}>
+                  <td key={j} class={[c.num ? 'num' : '', c.mark ? 'mark' : '', c.hide ?? ''].join(' ')}>
                     {c.cell(row, index)}
                   </td>
                 ))}
