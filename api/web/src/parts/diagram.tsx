@@ -16,7 +16,7 @@ export function useHot(id: string) {
 }
 
 const head = 30
-const row = 22
+const row = 24
 const gap = 26
 const sideways = 28
 const minWidth = 230

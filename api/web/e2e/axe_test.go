@@ -1,0 +1,86 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/require"
+)
+
+// axe is the accessibility checker's script, "" when it is not installed.
+var axe = func() string {
+	raw, err := os.ReadFile("../node_modules/axe-core/axe.min.js")
+	if err != nil {
+		return ""
+	}
+	return string(raw)
+}()
+
+type violation struct {
+	ID, Impact, Help string
+	Nodes            []struct {
+		HTML           string
+		FailureSummary string
+	}
+}
+
+// accessible checks the page as it is now against WCAG 2.2 A and AA.
+func (p *page) accessible(name string) {
+	p.t.Helper()
+	if axe == "" {
+		return // TestAxeIsThere says so
+	}
+	p.do(chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
+		_, err := chromedp.Run(ctx, chromedp.Evaluate[any](axe+";true"))
+		return err
+	}))
+	found, err := chromedp.Run(p.ctx, chromedp.Evaluate[[]violation](
+		`axe.run(document, {runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa']}).then((r) => r.violations.map((v) => ({ID: v.id, Impact: v.impact, Help: v.help, Nodes: v.nodes.slice(0, 3).map((n) => ({HTML: n.html.slice(0, 200), FailureSummary: n.failureSummary}))})))`,
+		chromedp.EvalAwaitPromise))
+	if err != nil {
+		p.failed(err)
+	}
+	for _, v := range found {
+		for _, n := range v.Nodes {
+			p.t.Errorf("%s: %s (%s): %s\n  %s\n  %s", name, v.ID, v.Impact, v.Help, n.HTML, n.FailureSummary)
+		}
+	}
+}
+
+func TestAxeIsThere(t *testing.T) {
+	if axe == "" {
+		if os.Getenv("PAVE_FORBID_SKIPS") == "1" {
+			t.Fatal("axe-core is required here: npm ci in api/web")
+		}
+		t.Skip("no accessibility checks: axe-core is not installed; to enable them: npm ci in api/web")
+	}
+}
+
+// Every page in both themes passes axe, and so do its dialogs.
+func TestEveryPageIsAccessible(t *testing.T) {
+	s := serve(t, true)
+	p := s.open(s.admin)
+	for _, at := range append(s.ids().places(), place{"nowhere", "/nowhere"}, place{"missing", "/proposals/nothing"}) {
+		for _, theme := range []string{"light", "dark"} {
+			eval[any](p, fmt.Sprintf(`localStorage.setItem('pave-theme', %q)`, theme))
+			p.visit(at.path)
+			p.settled()
+			p.accessible(at.name + ", " + theme)
+		}
+	}
+	for _, d := range []struct{ path, button string }{
+		{"/settings/keys", "New key…"}, {"/flows/" + s.ids().flow, "Run…"}, {"/flows/" + s.ids().flow, "Disable…"}, {"/", "Search"},
+	} {
+		p.visit(d.path)
+		p.settled()
+		p.click("button", d.button)
+		p.do(chromedp.WaitVisible("dialog[open]"))
+		p.accessible(d.path + " " + d.button)
+	}
+	require.False(t, t.Failed())
+}
