@@ -269,3 +269,43 @@ func TestDynamicParamsOfAWaitingRun(t *testing.T) {
 		require.False(t, bytes.Contains(content, []byte("param-secret-1")), file)
 	}
 }
+
+// Of two calls side by side each needs its decision; a denial ends the run at its step.
+func TestEveryCallOfALevelIsDecided(t *testing.T) {
+	b := newBench(t, nil)
+	calls := b.withRefunds(t)
+	flow := approveFlow("refund")
+	flow.Name, flow.Type = "pay_twice", flows.TypeDAGFlow
+	step := flow.Steps[0]
+	step.InputMapping = flows.Mapping{{Target: "user_id", Value: flows.Key("email")}, {Target: "amount", Value: flows.Key("amount")}}
+	flow.Steps = nil
+	for _, id := range []string{"a", "b"} {
+		step.StepID, step.OutputAs = id, id
+		flow.Steps = append(flow.Steps, step)
+	}
+	b.activate(t, flow)
+	for _, last := range []string{executor.Approve, executor.Deny} {
+		calls.Store(0)
+		run, err := b.Run(ctx, ci, runs.Request{Flow: "pay_twice", Input: refundInput, IdempotencyKey: last})
+		require.NoError(t, err)
+		require.Len(t, run.Approvals, 2)
+		again, err := b.Run(ctx, ci, runs.Request{Flow: "pay_twice", Input: refundInput, IdempotencyKey: last})
+		require.NoError(t, err)
+		require.Equal(t, []any{run.ID, 2, true}, []any{again.ID, len(again.Approvals), again.Replayed})
+		_, err = b.Decide(ctx, bob, run.ID, runs.DecisionRequest{Decision: executor.Approve})
+		refused(t, flows.CodeInvalid, err, "pending: 0, 1")
+		half, err := b.Decide(ctx, bob, run.ID, runs.DecisionRequest{Step: "0", Decision: executor.Approve, Wait: patience})
+		require.NoError(t, err)
+		require.Equal(t, executor.StatusAwaitingApproval, half.State)
+		require.Greater(t, half.Revision, run.Revision)
+		done, err := b.Decide(ctx, carol, run.ID, runs.DecisionRequest{Step: "1", Decision: last, Wait: patience})
+		require.NoError(t, err)
+		if last == executor.Approve {
+			require.Equal(t, executor.StatusSucceeded, done.State)
+			require.EqualValues(t, 2, calls.Load())
+		} else {
+			require.Equal(t, executor.StatusFailed, done.State)
+			require.EqualValues(t, 1, calls.Load(), "the approved one stands before it and has run")
+		}
+	}
+}
