@@ -98,6 +98,14 @@ func TestApply(t *testing.T) {
 		{"union prefers the exact member", `{"type":"object","properties":{"v":{"anyOf":[{"type":"integer"},{"type":"string"}]}}}`, `{"v":"5"}`, `{"v":"5"}`, ""},
 		{"type list prefers the exact member", `{"type":"object","properties":{"v":{"type":["integer","string"]}}}`, `{"v":"5"}`, `{"v":"5"}`, ""},
 		{"nullable reports its own type", `{"type":"object","properties":{"v":{"type":["integer","null"]}}}`, `{"v":"x"}`, "", "v:int_parsing"},
+		{"labels of alternatives", `{"type":"object","properties":{"v":{"anyOf":[{"type":"integer","minimum":5},{"enum":["a",1,null]},{"type":"array","items":{"type":["integer","null"]}},{"type":"object","additionalProperties":{"type":"string"}},{"title":"NM","type":"object","properties":{"a":{"type":"integer"}},"required":["a"]}]}}}`, `{"v":false}`, "", "v.constrained-int:greater_than_equal;v.literal['a',1,None]:literal_error;v.list[nullable[int]]:list_type;v.dict[str,str]:dict_type;v.NM:model_type"},
+		{"null has no label", `{"type":"object","properties":{"v":{"type":["array","null"],"items":{"type":"integer"}}}}`, `{"v":[null]}`, "", "v.0:int_type"},
+		{"alternatives of alternatives", `{"type":"object","properties":{"v":{"anyOf":[{"type":"integer"},{"anyOf":[{"type":"string"},{"type":"integer"}]}]}}}`, `{"v":[]}`, "", "v.int:int_type;v.str:string_type"},
+		{"an exact alternative wins deep inside", `{"type":"object","properties":{"v":{"anyOf":[{"type":"array","items":{"type":"integer"}},{"type":"array","items":{"type":"string"}}]}}}`, `{"v":["1"]}`, `{"v":["1"]}`, ""},
+		{"the object that knows more keys wins", `{"type":"object","properties":{"v":{"anyOf":[{"type":"object","properties":{"a":{"type":"integer"}},"required":["a"]},{"type":"object","properties":{"a":{"type":"integer"},"b":{"type":"integer"}},"required":["a"]}]}}}`, `{"v":{"a":1,"b":2}}`, `{"v":{"a":1,"b":2}}`, ""},
+		{"underscores in a number", `{"type":"object","properties":{"a":{"type":"number"},"b":{"type":"number"}}}`, `{"a":"1_0.5_0e1_0","b":"1._5"}`, `{"a":105000000000.0,"b":1.5}`, ""},
+		{"underscores or blanks", `{"type":"object","properties":{"a":{"type":"number"}}}`, `{"a":" 1_0"}`, "", "a:float_parsing"},
+		{"too large for a boolean", `{"type":"object","properties":{"a":{"type":"boolean"},"b":{"type":"boolean"}}}`, `{"a":9223372036854775808,"b":1e300}`, "", "a:bool_type;b:bool_type"},
 		{"no member fits", `{"type":"object","properties":{"v":{"anyOf":[{"type":"integer"},{"type":"boolean"}]}}}`, `{"v":[]}`, "", "v.int:int_type;v.bool:bool_type"},
 		{"enum yields its own value", `{"type":"object","properties":{"v":{"type":"integer","enum":[1,2]}}}`, `{"v":1.0}`, `{"v":1}`, ""},
 		{"const", `{"type":"object","properties":{"v":{"const":"a"}}}`, `{"v":"b"}`, "", "v:literal_error"},
@@ -307,4 +315,18 @@ func TestLocations(t *testing.T) {
 	assert.Equal(t, []string{"$.:int_parsing", "$.x:missing", "u.1.n:int_parsing"}, locs)
 	_, violations = s.Apply(1)
 	assert.Equal(t, "$", violations[0].Loc)
+}
+
+// Complete makes every declared property present; Apply does where its type allows null, and "x-absent" keeps them out.
+func TestCompleteFillsWhatIsAbsent(t *testing.T) {
+	for raw, want := range map[string]string{
+		`{"type":"object","properties":{"a":{"type":"integer"},"n":{"type":"object","properties":{"b":{"type":"string"}}},"d":{"type":"string","default":"x"}}}`: `{"a":null,"d":"x","n":{"b":null}}`,
+		`{"x-absent":"omit","type":"object","properties":{"a":{"type":["integer","null"]},"n":{"type":"object","properties":{"b":{"type":"string"}}}}}`:          `{"n":{}}`,
+	} {
+		s, err := Compile([]byte(raw))
+		require.NoError(t, err)
+		got, violations := s.Complete(map[string]any{"n": map[string]any{}})
+		require.Empty(t, violations)
+		assert.JSONEq(t, want, string(value.Encode(got)))
+	}
 }
