@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"encoding/json"
+	"io"
 	"net/http"
 	"time"
 
@@ -36,6 +37,8 @@ type Deps struct {
 	Mining      Mining
 	Passes      Passes
 	Keys        Keys
+	Webhooks    Webhooks
+	Once        Once
 	Admin       Admin
 	Reports     Reports
 	Walks       Walks
@@ -182,6 +185,19 @@ type Keys interface {
 	Keys(ctx context.Context, actor governance.Actor) ([]governance.APIKey, error)
 	CreateKey(ctx context.Context, actor governance.Actor, req governance.KeyRequest) (governance.APIKey, string, error)
 	RevokeKey(ctx context.Context, actor governance.Actor, id string) error
+	RotateKey(ctx context.Context, actor governance.Actor, id string, grace time.Duration) (governance.APIKey, string, error)
+}
+
+// Webhooks is the outbox's subscriptions.
+type Webhooks interface {
+	Webhooks(ctx context.Context, actor governance.Actor) ([]governance.Webhook, error)
+	Webhook(ctx context.Context, actor governance.Actor, id string) (*governance.Webhook, error)
+	CreateWebhook(ctx context.Context, actor governance.Actor, req governance.WebhookRequest) (*governance.Webhook, string, error)
+	UpdateWebhook(ctx context.Context, actor governance.Actor, id string, req governance.WebhookRequest) (*governance.Webhook, error)
+	DeleteWebhook(ctx context.Context, actor governance.Actor, id string, ifRevision int64) error
+	Deliveries(ctx context.Context, actor governance.Actor, id string, limit int, cursor string) (statestore.Page[governance.Delivery], error)
+	TestWebhook(ctx context.Context, actor governance.Actor, id string) (governance.Delivery, error)
+	Redeliver(ctx context.Context, actor governance.Actor, webhook, id string) (governance.Delivery, error)
 }
 
 // Admin is the policy and the audit log.
@@ -189,6 +205,8 @@ type Admin interface {
 	Policy(ctx context.Context, actor governance.Actor) (governance.Policy, int64, error)
 	SetPolicy(ctx context.Context, actor governance.Actor, policy governance.Policy, ifRevision int64) error
 	Audit(ctx context.Context, actor governance.Actor, after int64, limit int) ([]governance.AuditEvent, error)
+	VerifyAudit(ctx context.Context, actor governance.Actor) (int64, error)
+	ExportAudit(ctx context.Context, actor governance.Actor, w io.Writer) error
 }
 
 // Reports computes reports.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"strconv"
+	"time"
 
 	"pave/api/gen"
 	"pave/flows"
@@ -39,6 +40,31 @@ func (h *handlers) RevokeAPIKey(ctx context.Context, r gen.RevokeAPIKeyRequestOb
 		return nil, err
 	}
 	return gen.RevokeAPIKey204Response{}, nil
+}
+
+// RotateAPIKey makes the successor of a key.
+func (h *handlers) RotateAPIKey(ctx context.Context, r gen.RotateAPIKeyRequestObject) (gen.RotateAPIKeyResponseObject, error) {
+	grace := time.Duration(0)
+	if r.Body != nil {
+		grace = time.Duration(r.Body.GraceSeconds) * time.Second
+	}
+	key, secret, err := h.s.deps.Keys.RotateKey(ctx, actorFrom(ctx), r.ID, grace)
+	if err != nil {
+		return nil, err
+	}
+	return gen.RotateAPIKey201JSONResponse{Key: apiKey(key), Secret: secret}, nil
+}
+
+// VerifyAuditLog checks the chain. A broken one is an answer, not an error.
+func (h *handlers) VerifyAuditLog(ctx context.Context, _ gen.VerifyAuditLogRequestObject) (gen.VerifyAuditLogResponseObject, error) {
+	n, err := h.s.deps.Admin.VerifyAudit(ctx, actorFrom(ctx))
+	if flows.CodeOf(err) == flows.CodeConflict {
+		return gen.VerifyAuditLog200JSONResponse{Detail: err.Error()}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return gen.VerifyAuditLog200JSONResponse{Intact: true, Events: n}, nil
 }
 
 func apiKey(k governance.APIKey) gen.APIKey {

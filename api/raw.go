@@ -29,8 +29,17 @@ func (s *Server) mountRaw() {
 	s.echo.GET("/api/v1/me", s.me)
 	s.echo.POST("/api/v1/ui-session", s.signIn)
 	s.echo.DELETE("/api/v1/ui-session", s.signOut)
+	s.echo.GET("/docs", s.serveDocs)
+	s.echo.GET("/api/v1/audit-events/export", s.exportAudit)
 	s.echo.GET("/openapi.yaml", func(c echo.Context) error { return c.Blob(http.StatusOK, "application/yaml", openapiYAML) })
 	s.echo.GET("/openapi.json", func(c echo.Context) error { return c.JSONBlob(http.StatusOK, s.contract.json) })
+}
+
+// exportAudit streams the audit log. An error after the first line cuts the answer, which a verification then finds.
+func (s *Server) exportAudit(c echo.Context) error {
+	c.Response().Header().Set(echo.HeaderContentType, "application/x-ndjson")
+	c.Response().Header().Set(echo.HeaderContentDisposition, `attachment; filename="audit.ndjson"`)
+	return s.deps.Admin.ExportAudit(c.Request().Context(), actorFrom(c.Request().Context()), c.Response())
 }
 
 // recordToolCalls decodes records one by one, makes the good ones durable together and answers what became of each.

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"runtime/debug"
 	"sync/atomic"
 	"time"
@@ -27,6 +28,12 @@ type Options struct {
 	NoAuth         bool
 	LocalPrincipal string
 	Limits         ingest.Limits
+	// Rates bound the requests of each principal; the zero value bounds nothing.
+	Rates RateLimits
+	// CursorKey signs the cursors of lists; nil takes a random one, so that cursors end with the process.
+	CursorKey []byte
+	// TrustedProxies are the addresses whose X-Forwarded-For is believed; none by default.
+	TrustedProxies []netip.Prefix
 	Logger         *slog.Logger // nil discards
 	Version        string
 	Revision       string // of the source, "" when unknown
@@ -42,6 +49,8 @@ type Server struct {
 	metrics  *metrics
 	browsers browsers
 	ui       http.Handler
+	limiter  *limiter
+	seal     seal
 	draining atomic.Bool
 	drained  chan struct{} // closed when draining begins
 	warned   pace
@@ -60,16 +69,16 @@ func New(deps Deps, opts Options) (*Server, error) {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
 	opts.Limits = opts.Limits.WithDefaults()
-	s := &Server{deps: deps, opts: opts, log: opts.Logger, contract: c, metrics: newMetrics(deps.Status), ui: newUI(), drained: make(chan struct{})}
+	s := &Server{deps: deps, opts: opts, log: opts.Logger, contract: c, metrics: newMetrics(deps.Status), ui: newUI(), drained: make(chan struct{}),
+		limiter: newLimiter(opts.Rates), seal: newSeal(opts.CursorKey)}
 	e := echo.New()
 	e.HideBanner, e.HidePort = true, true
 	e.HTTPErrorHandler = s.handleError
-	// The address of the connection is the client's; forwarded headers are not believed.
-	e.IPExtractor = echo.ExtractIPDirect()
+	e.IPExtractor = clientAddress(opts.TrustedProxies)
 	e.JSONSerializer = strictJSON{}
-	e.Use(s.observe, s.recovered, crossOrigin, s.authorise, s.bodyLimits, s.validate, s.patience)
+	e.Use(s.observe, s.recovered, crossOrigin, s.authorise, s.rates, s.bodyLimits, s.validate, s.cursors, s.once, s.patience)
 	s.echo = e
-	gen.RegisterHandlers(e, gen.NewStrictHandler(&handlers{s}, nil))
+	gen.RegisterHandlers(e, gen.NewStrictHandler(&handlers{s}, []gen.StrictMiddlewareFunc{s.sealed}))
 	s.mountRaw()
 	return s, s.checkRoutes()
 }
@@ -91,6 +100,18 @@ func (s *Server) Drain() {
 	if !s.draining.Swap(true) {
 		close(s.drained)
 	}
+}
+
+// clientAddress is the address of the connection; of a trusted proxy it is the one that the proxy forwards for.
+func clientAddress(proxies []netip.Prefix) echo.IPExtractor {
+	if len(proxies) == 0 {
+		return echo.ExtractIPDirect()
+	}
+	trust := []echo.TrustOption{echo.TrustLoopback(false), echo.TrustLinkLocal(false), echo.TrustPrivateNet(false)}
+	for _, p := range proxies {
+		trust = append(trust, echo.TrustIPRange(&net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}))
+	}
+	return echo.ExtractIPFromXFFHeader(trust...)
 }
 
 // operation is the contract's entry for the matched route, nil when there is none.

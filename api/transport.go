@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"context"
 	"io"
 	"net/http"
 
@@ -14,6 +15,11 @@ func Transport(h http.Handler, actor *governance.Actor) http.RoundTripper {
 	return &transport{handler: h, actor: actor}
 }
 
+type insideKey struct{}
+
+// inProcess says that a request comes from inside this process.
+func inProcess(r *http.Request) bool { return r.Context().Value(insideKey{}) != nil }
+
 type transport struct {
 	handler http.Handler
 	actor   *governance.Actor
@@ -24,7 +30,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err := r.Context().Err(); err != nil {
 		return nil, err
 	}
-	ctx := r.Context()
+	ctx := context.WithValue(r.Context(), insideKey{}, true)
 	if t.actor != nil {
 		ctx = WithActor(ctx, *t.actor)
 	}

@@ -133,10 +133,73 @@ func (s *Service) RevokeKey(ctx context.Context, actor Actor, id string) error {
 		}
 		return c.audit("key.revoke", "key/"+id, nil)
 	})
+	s.forgetKeys()
+	return err
+}
+
+// DefaultGrace is how long a rotated key stays valid beside its successor.
+const DefaultGrace = 24 * time.Hour
+
+// RotateKey makes a successor of a key, for the same principal with the same scopes, and lets the old one end after
+// grace (0 means DefaultGrace, at most 30 days), so that both are valid while users change over. The successor lives as
+// long as the old one was made for.
+func (s *Service) RotateKey(ctx context.Context, actor Actor, id string, grace time.Duration) (APIKey, string, error) {
+	if grace < 0 || grace > 30*24*time.Hour {
+		return APIKey{}, "", flows.NewError(flows.CodeInvalid, "the grace period is at most 30 days",
+			flows.ErrorDetail{Pointer: "/grace_seconds", Code: "out_of_range", Detail: "0 to 2592000"})
+	}
+	if grace == 0 {
+		grace = DefaultGrace
+	}
+	var row store.KeyRow
+	var secret string
+	err := s.update(ctx, actor, ActionAdmin, func(c *change) error {
+		old, err := c.key(id)
+		if err != nil {
+			return err
+		}
+		if old.Revoked || !old.ExpiresAt.IsZero() && !c.at.Before(old.ExpiresAt) {
+			return flows.NewError(flows.CodeConflict, "key "+id+" is not valid any more; create a new one")
+		}
+		req := KeyRequest{Principal: old.Principal, Scopes: apiKey(old).Scopes}
+		if !old.ExpiresAt.IsZero() {
+			until := c.at.Add(old.ExpiresAt.Sub(old.CreatedAt))
+			req.ExpiresAt = &until
+		}
+		row, secret = newKey(c, req)
+		if err := c.InsertKey(row); err != nil {
+			return err
+		}
+		if err := c.ExpireKey(c.tenant, id, c.at.Add(grace)); err != nil {
+			return err
+		}
+		return c.audit("key.rotate", "key/"+id, map[string]any{"successor": row.ID, "prefix": row.Prefix, "old_ends_at": c.at.Add(grace)})
+	})
+	s.forgetKeys()
+	if err != nil {
+		return APIKey{}, "", err
+	}
+	return apiKey(row), secret, nil
+}
+
+// key reads a key of the tenant by its id.
+func (c *change) key(id string) (store.KeyRow, error) {
+	rows, err := c.Keys(c.tenant)
+	if err != nil {
+		return store.KeyRow{}, err
+	}
+	at := slices.IndexFunc(rows, func(row store.KeyRow) bool { return row.ID == id })
+	if at < 0 {
+		return store.KeyRow{}, notFound(store.ErrNotFound, "there is no key %q", id)
+	}
+	return rows[at], nil
+}
+
+// forgetKeys drops the cache, after keys changed.
+func (s *Service) forgetKeys() {
 	s.keysMu.Lock()
 	defer s.keysMu.Unlock()
 	clear(s.keys)
-	return err
 }
 
 // Authenticate answers who comes with a secret. Every failure is the same CodeUnauthenticated, so that an answer

@@ -1,8 +1,10 @@
 package governance_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -147,6 +149,44 @@ func TestProposalStateMachine(t *testing.T) {
 					require.Equal(rt, m.digest, flows.Digest(v.Flow))
 					m.closed, m.promoted = true, true
 				}
+			},
+			"race to promote": func(rt *rapid.T) {
+				one, other := person.Draw(rt, "one"), person.Draw(rt, "other")
+				var errs [2]error
+				var wg sync.WaitGroup
+				for i, who := range []governance.Actor{one, other} {
+					wg.Go(func() { _, errs[i] = b.Promote(ctx, who, m.id, governance.PromoteRequest{}) })
+				}
+				wg.Wait()
+				if m.closed || len(m.blocks) > 0 || m.valid() < needs {
+					require.Error(rt, errs[0])
+					require.Error(rt, errs[1])
+					return
+				}
+				require.True(rt, (errs[0] == nil) != (errs[1] == nil), "exactly one wins: %v, %v", errs[0], errs[1])
+				require.Equal(rt, flows.CodeConflict, flows.CodeOf(errors.Join(errs[0], errs[1])))
+				m.closed, m.promoted = true, true
+			},
+			"bulk reject": func(rt *rapid.T) {
+				if rapid.IntRange(0, 9).Draw(rt, "seldom") > 0 {
+					rt.Skip()
+				}
+				out, err := b.BulkReject(ctx, person.Draw(rt, "who"), []governance.BulkItem{{ID: m.id}, {ID: m.id}}, "x")
+				require.NoError(rt, err)
+				require.Equal(rt, m.closed, out[0].Err != nil)
+				require.Equal(rt, flows.CodeConflict, out[1].Err.Code, "rejected once")
+				m.closed = true
+			},
+			"assign and comment": func(rt *rapid.T) {
+				who := person.Draw(rt, "who")
+				_, err := b.Edit(ctx, who, m.id, governance.EditRequest{Assignee: &who.Principal})
+				if m.closed {
+					expect(err, flows.CodeConflict)
+				} else {
+					expect(err, "")
+				}
+				_, err = b.Comment(ctx, who, m.id, governance.CommentRequest{Body: "x", Pointer: "/steps/0"})
+				expect(err, "")
 			},
 			"": func(rt *rapid.T) {
 				p := b.get(m.id)

@@ -182,7 +182,8 @@ func (s *Service) MiningRuns(ctx context.Context, actor Actor, limit int, cursor
 }
 
 // Start is called once when the process opens the state store: it marks mining passes that an earlier process
-// left running, and judges the open proposals by the policy in force, since the solo setting may have changed.
+// left running, frees idempotency keys of requests that ended with it, and judges the open proposals by the policy in
+// force, since the solo setting may have changed.
 func (s *Service) Start(ctx context.Context, tenant string) error {
 	system := Actor{Tenant: tenant, Principal: SystemPrincipal, Scopes: []Scope{ScopeAdmin}}
 	return s.update(ctx, system, ActionAdmin, func(c *change) error {
@@ -194,6 +195,9 @@ func (s *Service) Start(ctx context.Context, tenant string) error {
 			if err := c.audit("mining.interrupted", "mining-runs", map[string]any{"passes": n}); err != nil {
 				return err
 			}
+		}
+		if err := c.DropAnswers(c.at.Add(-answersAge), true); err != nil { // nobody is at work on them any more
+			return err
 		}
 		return c.rejudge(nil)
 	})

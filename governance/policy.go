@@ -59,8 +59,8 @@ func DefaultPolicy() Policy {
 // levels is the scale of side effects from harmless to irreversible.
 var levels = []flows.SideEffects{flows.EffectNone, flows.EffectRead, flows.EffectWrite, flows.EffectExternal, flows.EffectDestructive}
 
-// check says what is wrong with a policy that someone wants to set.
-func (p Policy) check() error {
+// Check says what is wrong with a policy that someone wants to set.
+func (p Policy) Check() error {
 	var details []flows.ErrorDetail
 	for _, level := range slices.Sorted(maps.Keys(p.Approvals)) {
 		if !slices.Contains(levels, level) {

@@ -1,6 +1,7 @@
 package governance_test
 
 import (
+	"math"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -29,6 +30,31 @@ func TestDecideTable(t *testing.T) {
 	solo := governance.DefaultPolicy()
 	solo.Solo = true
 	anyone := actor("person:x", governance.AllScopes...)
+	policy := func(change func(*governance.Policy)) *governance.Policy {
+		p := governance.DefaultPolicy()
+		change(&p)
+		return &p
+	}
+	wantsCarol := policy(func(p *governance.Policy) { p.RequiredReviewers = []string{"person:carol", "person:dora"} })
+	carolSolo := policy(func(p *governance.Policy) { p.RequiredReviewers, p.Solo = []string{"person:carol"}, true })
+	onlyBob := policy(func(p *governance.Policy) { p.Promoters = []string{"person:bob"} })
+	shadowed := policy(func(p *governance.Policy) { p.RequireShadow = true })
+	lenient := policy(func(p *governance.Policy) { p.MinReplayExact = 0 })
+	approved := func(change func(*governance.Proposal)) *governance.Proposal {
+		p := with(flows.EffectRead, approval("person:bob", "d"))
+		change(p)
+		return p
+	}
+	checked := func(windows, exact, effects int) *governance.Proposal {
+		return approved(func(p *governance.Proposal) {
+			p.Check = &governance.ReplayCheck{Windows: windows, Exact: exact, DestructiveMismatches: effects}
+		})
+	}
+	watched := func(windows, exact, effects int) *governance.Proposal {
+		return approved(func(p *governance.Proposal) {
+			p.Shadow = &governance.ShadowResult{Windows: windows, Exact: exact, DestructiveMismatches: effects}
+		})
+	}
 	tests := map[string]struct {
 		policy   *governance.Policy
 		actor    governance.Actor
@@ -67,6 +93,27 @@ func TestDecideTable(t *testing.T) {
 		"author's approval counts in solo":   {policy: &solo, actor: anyone, action: governance.ActionPromote, proposal: with(flows.EffectExternal, approval("person:alice", "d"))},
 		"destructive without owner's":        {actor: anyone, action: governance.ActionPromote, proposal: with(flows.EffectDestructive, approval("person:bob", "d"), approval("person:carol", "d")), want: flows.CodeApprovalsMissing},
 		"destructive with owner's":           {actor: anyone, action: governance.ActionPromote, proposal: with(flows.EffectDestructive, approval("person:bob", "d"), approval("person:olga", "d"))},
+		"required reviewer missing":          {policy: wantsCarol, actor: anyone, action: governance.ActionPromote, proposal: with(flows.EffectRead, approval("person:bob", "d")), want: flows.CodeApprovalsMissing},
+		"one required reviewer is enough":    {policy: wantsCarol, actor: anyone, action: governance.ActionPromote, proposal: with(flows.EffectRead, approval("person:carol", "d"))},
+		"required reviewer's dismissed":      {policy: wantsCarol, actor: anyone, action: governance.ActionPromote, proposal: with(flows.EffectRead, approval("person:bob", "d"), func() governance.Review { r := approval("person:carol", "d"); r.Dismissed = true; return r }()), want: flows.CodeApprovalsMissing},
+		"required reviewers rest in solo":    {policy: carolSolo, actor: anyone, action: governance.ActionPromote, proposal: with(flows.EffectRead, approval("person:alice", "d"))},
+		"not a promoter":                     {policy: onlyBob, actor: anyone, action: governance.ActionPromote, proposal: with(flows.EffectRead, approval("person:bob", "d")), want: flows.CodeForbidden},
+		"not a promoter, though admin":       {policy: onlyBob, actor: admin, action: governance.ActionPromote, proposal: with(flows.EffectRead, approval("person:bob", "d")), want: flows.CodeForbidden},
+		"not a promoter sets no status":      {policy: onlyBob, actor: anyone, action: governance.ActionSetStatus, want: flows.CodeForbidden},
+		"a promoter":                         {policy: onlyBob, actor: bob, action: governance.ActionPromote, proposal: with(flows.EffectRead, approval("person:bob", "d"))},
+		"a promoter needs the scope":         {policy: onlyBob, actor: actor("person:bob", governance.ScopeReview), action: governance.ActionPromote, proposal: with(flows.EffectRead, approval("person:bob", "d")), want: flows.CodeForbidden},
+		"promoters do not bind reviewers":    {policy: onlyBob, actor: carol, action: governance.ActionApprove, proposal: base(nil)},
+		"replay exact enough":                {actor: anyone, action: governance.ActionPromote, proposal: checked(10, 8, 0)},
+		"replay diverges":                    {actor: anyone, action: governance.ActionPromote, proposal: checked(10, 7, 0), want: flows.CodeReplayDiverged},
+		"replay with effects":                {actor: anyone, action: governance.ActionPromote, proposal: checked(1000, 999, 1), want: flows.CodeReplayDiverged},
+		"replay of an unknown path":          {actor: anyone, action: governance.ActionPromote, proposal: checked(0, 0, 0)},
+		"replay not asked for":               {policy: lenient, actor: anyone, action: governance.ActionPromote, proposal: checked(10, 0, 9)},
+		"approvals before replay":            {actor: anyone, action: governance.ActionPromote, proposal: func() *governance.Proposal { p := checked(10, 0, 0); p.Reviews = nil; return p }(), want: flows.CodeApprovalsMissing},
+		"shadow without sessions":            {policy: shadowed, actor: anyone, action: governance.ActionPromote, proposal: approved(func(*governance.Proposal) {}), want: flows.CodeShadow},
+		"shadow 72 of 72":                    {policy: shadowed, actor: anyone, action: governance.ActionPromote, proposal: watched(72, 72, 0), want: flows.CodeShadow},
+		"shadow 73 of 73":                    {policy: shadowed, actor: anyone, action: governance.ActionPromote, proposal: watched(73, 73, 0)},
+		"shadow with one miss of many":       {policy: shadowed, actor: anyone, action: governance.ActionPromote, proposal: watched(200, 199, 0)},
+		"shadow with effects":                {policy: shadowed, actor: anyone, action: governance.ActionPromote, proposal: watched(1000, 1000, 1), want: flows.CodeShadow},
 		"changes requested": {actor: anyone, action: governance.ActionPromote, proposal: base(func(p *governance.Proposal) {
 			p.State, p.Reviews = governance.StateChanges, []governance.Review{approval("person:bob", "d")}
 		}), want: flows.CodeApprovalsMissing},
@@ -134,7 +181,8 @@ func TestPolicyIsCheckedKeptAndRejudges(t *testing.T) {
 	for _, bad := range []governance.Policy{
 		{Approvals: map[flows.SideEffects]int{"huge": 1}},
 		{Approvals: map[flows.SideEffects]int{flows.EffectRead: 0}},
-		{MaxPending: -1},
+		{MaxPending: -1}, {MinReplayExact: 1.1}, {MinConformance: -0.1}, {MaxFailureRate: math.NaN()}, {MinRuns: -1}, {UnusedDays: -1},
+		{Promoters: []string{"bob"}}, {RequiredReviewers: []string{"person:ok", "x"}},
 	} {
 		refused(t, flows.CodeInvalid, b.SetPolicy(ctx, admin, bad, 1), "policy")
 	}

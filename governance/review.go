@@ -160,8 +160,14 @@ func (c *change) review(e *entry, req ReviewRequest, now content, solo bool) err
 	if req.Verdict == VerdictReject {
 		e.State, e.Closed = StateRejected, &Closing{By: c.actor.Principal, Reason: req.Comment, At: c.at}
 	}
-	return c.audit("proposal."+string(req.Verdict), "proposal/"+e.ID,
-		map[string]any{"digest": e.Digest, "comment": req.Comment, "solo": solo, "state": e.State})
+	if err := c.audit("proposal."+string(req.Verdict), "proposal/"+e.ID,
+		map[string]any{"digest": e.Digest, "comment": req.Comment, "solo": solo, "state": e.State}); err != nil {
+		return err
+	}
+	if req.Verdict != VerdictApprove || e.State != StateApproved {
+		return nil
+	}
+	return c.notify(EventProposalApproved, "proposal/"+e.ID, map[string]any{"flow": e.Flow.Name, "digest": e.Digest, "approvals": e.Approvals})
 }
 
 func (c *change) addReview(e *entry, req ReviewRequest, solo bool) error {

@@ -171,7 +171,7 @@ func notFound(err error, format string, args ...any) error {
 	return err
 }
 
-// audit appends an event of this change; detail is any JSON-able value or nil.
+// audit appends an event of this change, and tells webhooks of it; detail is any JSON-able value or nil.
 func (c *change) audit(action, object string, detail any) error {
 	row := store.AuditRow{At: c.at, Actor: c.actor.Principal, Action: action, Object: object}
 	if detail != nil {
@@ -181,7 +181,13 @@ func (c *change) audit(action, object string, detail any) error {
 		}
 		row.Detail = raw
 	}
-	return c.Audit(c.tenant, row)
+	if err := c.Audit(c.tenant, row); err != nil {
+		return err
+	}
+	if event := eventOf[action]; event != "" {
+		return c.notify(event, object, detail)
+	}
+	return nil
 }
 
 // Absent stands for a revision where the object must not be there yet.
@@ -231,7 +237,7 @@ func (s *Service) Policy(ctx context.Context, actor Actor) (policy Policy, revis
 // SetPolicy replaces the policy. ifRevision must be the current revision (0 while there is none). Open
 // proposals are judged again by the new rules.
 func (s *Service) SetPolicy(ctx context.Context, actor Actor, policy Policy, ifRevision int64) error {
-	if err := policy.check(); err != nil {
+	if err := policy.Check(); err != nil {
 		return err
 	}
 	return s.update(ctx, actor, ActionAdmin, func(c *change) error {
@@ -249,31 +255,6 @@ func (s *Service) SetPolicy(ctx context.Context, actor Actor, policy Policy, ifR
 		c.policy.Solo = policy.Solo || s.solo
 		return c.rejudge(nil)
 	})
-}
-
-// Audit lists events after a sequence number, oldest first; limit 0 means 50, at most 500.
-func (s *Service) Audit(ctx context.Context, actor Actor, after int64, limit int) (events []AuditEvent, err error) {
-	err = s.view(ctx, actor, ActionAdmin, func(r *store.Reader, tenant string, _ Policy) error {
-		rows, err := r.AuditEvents(tenant, after, limit)
-		for _, row := range rows {
-			events = append(events, AuditEvent(row))
-		}
-		return err
-	})
-	return events, err
-}
-
-// VerifyAudit checks the whole hash chain and returns its length. A broken chain is a CodeConflict that names
-// the first event that is not as it was written.
-func (s *Service) VerifyAudit(ctx context.Context, actor Actor) (n int64, err error) {
-	err = s.view(ctx, actor, ActionAdmin, func(r *store.Reader, tenant string, _ Policy) error {
-		n, err = r.VerifyAudit(tenant)
-		if errors.Is(err, store.ErrChain) {
-			return &flows.Error{Code: flows.CodeConflict, Message: err.Error(), Err: err}
-		}
-		return err
-	})
-	return n, err
 }
 
 // Ping answers nil when the state store reads.

@@ -70,6 +70,24 @@ func (e CapabilityKind) Valid() bool {
 	}
 }
 
+// Defines values for DeliveryState.
+const (
+	DeliveryStateDelivered DeliveryState = "delivered"
+	DeliveryStatePending   DeliveryState = "pending"
+)
+
+// Valid indicates whether the value is a known member of the DeliveryState enum.
+func (e DeliveryState) Valid() bool {
+	switch e {
+	case DeliveryStateDelivered:
+		return true
+	case DeliveryStatePending:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for DiagnosticSeverity.
 const (
 	DiagnosticSeverityError   DiagnosticSeverity = "error"
@@ -925,6 +943,81 @@ func (e VersionBumpLevel) Valid() bool {
 	}
 }
 
+// Defines values for WebhookEvent.
+const (
+	WebhookEventDriftDetected    WebhookEvent = "drift.detected"
+	WebhookEventFlowNeedsReview  WebhookEvent = "flow.needs_review"
+	WebhookEventFlowPromoted     WebhookEvent = "flow.promoted"
+	WebhookEventFlowRolledBack   WebhookEvent = "flow.rolled_back"
+	WebhookEventProposalApproved WebhookEvent = "proposal.approved"
+	WebhookEventProposalCreated  WebhookEvent = "proposal.created"
+	WebhookEventReviewSubmitted  WebhookEvent = "review.submitted"
+	WebhookEventRunFailed        WebhookEvent = "run.failed"
+)
+
+// Valid indicates whether the value is a known member of the WebhookEvent enum.
+func (e WebhookEvent) Valid() bool {
+	switch e {
+	case WebhookEventDriftDetected:
+		return true
+	case WebhookEventFlowNeedsReview:
+		return true
+	case WebhookEventFlowPromoted:
+		return true
+	case WebhookEventFlowRolledBack:
+		return true
+	case WebhookEventProposalApproved:
+		return true
+	case WebhookEventProposalCreated:
+		return true
+	case WebhookEventReviewSubmitted:
+		return true
+	case WebhookEventRunFailed:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for WebhookState.
+const (
+	WebhookStateActive   WebhookState = "active"
+	WebhookStateDisabled WebhookState = "disabled"
+	WebhookStatePaused   WebhookState = "paused"
+)
+
+// Valid indicates whether the value is a known member of the WebhookState enum.
+func (e WebhookState) Valid() bool {
+	switch e {
+	case WebhookStateActive:
+		return true
+	case WebhookStateDisabled:
+		return true
+	case WebhookStatePaused:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for WebhookUpdateState.
+const (
+	WebhookUpdateStateActive WebhookUpdateState = "active"
+	WebhookUpdateStatePaused WebhookUpdateState = "paused"
+)
+
+// Valid indicates whether the value is a known member of the WebhookUpdateState enum.
+func (e WebhookUpdateState) Valid() bool {
+	switch e {
+	case WebhookUpdateStateActive:
+		return true
+	case WebhookUpdateStatePaused:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for WorkerFailureClass.
 const (
 	WorkerFailureClassIo         WorkerFailureClass = "io"
@@ -1225,6 +1318,12 @@ type APIKeyPage struct {
 	Items []APIKey `json:"items"`
 }
 
+// APIKeyRotate defines model for ApiKeyRotate.
+type APIKeyRotate struct {
+	// GraceSeconds How long the old key stays valid; default a day.
+	GraceSeconds int `json:"grace_seconds,omitempty,omitzero"`
+}
+
 // ApprovalDecision defines model for ApprovalDecision.
 type ApprovalDecision struct {
 	Decision ApprovalDecisionDecision `json:"decision"`
@@ -1286,6 +1385,16 @@ type AuditEvent struct {
 type AuditPage struct {
 	Items      []AuditEvent `json:"items"`
 	NextCursor string       `json:"next_cursor,omitempty,omitzero"`
+}
+
+// AuditVerification defines model for AuditVerification.
+type AuditVerification struct {
+	// Detail Where it is broken.
+	Detail string `json:"detail,omitempty,omitzero"`
+
+	// Events Length of the chain; 0 when it is broken.
+	Events int64 `json:"events"`
+	Intact bool  `json:"intact"`
 }
 
 // Blocked defines model for Blocked.
@@ -1458,6 +1567,35 @@ type DeadLetterRetry struct {
 
 	// Rejected records that cannot be used
 	Rejected int `json:"rejected"`
+}
+
+// Delivery defines model for Delivery.
+type Delivery struct {
+	At       time.Time `json:"at"`
+	Attempts int       `json:"attempts"`
+
+	// Body Any JSON value.
+	Body   JSON      `json:"body"`
+	Error  string    `json:"error,omitempty,omitzero"`
+	Event  string    `json:"event"`
+	ID     string    `json:"id"`
+	LastAt time.Time `json:"last_at,omitempty,omitzero"`
+
+	// NextAt Of a pending one.
+	NextAt time.Time     `json:"next_at,omitempty,omitzero"`
+	State  DeliveryState `json:"state"`
+
+	// Status HTTP status of the last attempt; absent without an answer.
+	Status int `json:"status,omitempty,omitzero"`
+}
+
+// DeliveryState defines model for Delivery.State.
+type DeliveryState string
+
+// DeliveryPage defines model for DeliveryPage.
+type DeliveryPage struct {
+	Items      []Delivery `json:"items"`
+	NextCursor string     `json:"next_cursor,omitempty,omitzero"`
 }
 
 // Diagnostic defines model for Diagnostic.
@@ -3047,6 +3185,64 @@ type VersionBump struct {
 // VersionBumpLevel defines model for VersionBump.Level.
 type VersionBumpLevel string
 
+// Webhook defines model for Webhook.
+type Webhook struct {
+	CreatedAt time.Time `json:"created_at"`
+	CreatedBy string    `json:"created_by"`
+
+	// Events Empty for all.
+	Events       []WebhookEvent `json:"events"`
+	FailingSince time.Time      `json:"failing_since,omitempty,omitzero"`
+	ID           string         `json:"id"`
+
+	// Reason Why it is disabled.
+	Reason   string `json:"reason,omitempty,omitzero"`
+	Revision int64  `json:"revision"`
+
+	// State `disabled` comes after a day of failures.
+	State WebhookState `json:"state"`
+	URL   string       `json:"url"`
+}
+
+// WebhookCreate defines model for WebhookCreate.
+type WebhookCreate struct {
+	// Events Empty for all.
+	Events []WebhookEvent `json:"events,omitempty,omitzero"`
+
+	// Secret Key of the signatures; without it one is made.
+	Secret string `json:"secret,omitempty,omitzero"`
+	URL    string `json:"url"`
+}
+
+// WebhookCreated defines model for WebhookCreated.
+type WebhookCreated struct {
+	// Secret Shown here only.
+	Secret  string  `json:"secret"`
+	Webhook Webhook `json:"webhook"`
+}
+
+// WebhookEvent defines model for WebhookEvent.
+type WebhookEvent string
+
+// WebhookPage defines model for WebhookPage.
+type WebhookPage struct {
+	Items []Webhook `json:"items"`
+}
+
+// WebhookState `disabled` comes after a day of failures.
+type WebhookState string
+
+// WebhookUpdate defines model for WebhookUpdate.
+type WebhookUpdate struct {
+	Events *[]WebhookEvent     `json:"events,omitempty"`
+	Secret *string             `json:"secret,omitempty"`
+	State  *WebhookUpdateState `json:"state,omitempty"`
+	URL    *string             `json:"url,omitempty"`
+}
+
+// WebhookUpdateState defines model for WebhookUpdate.State.
+type WebhookUpdateState string
+
 // WithdrawRequest defines model for WithdrawRequest.
 type WithdrawRequest struct {
 	Reason string `json:"reason,omitempty,omitzero"`
@@ -3164,6 +3360,9 @@ type From = time.Time
 // ID defines model for Id.
 type ID = string
 
+// IdempotencyKey defines model for IdempotencyKey.
+type IdempotencyKey = string
+
 // IfMatch defines model for IfMatch.
 type IfMatch = string
 
@@ -3208,6 +3407,9 @@ type RunGoesOn = Run
 
 // ToolAnswer defines model for ToolAnswer.
 type ToolAnswer = Tool
+
+// WebhookAnswer defines model for WebhookAnswer.
+type WebhookAnswer = Webhook
 
 // OtlpRequest defines model for OtlpRequest.
 type OtlpRequest = map[string]interface{}
@@ -3317,6 +3519,10 @@ type GetFollowsParams struct {
 type StartMiningRunParams struct {
 	// Wait Answer when the pass has ended, with 200, instead of at once with 202.
 	Wait bool `form:"wait,omitempty" json:"wait,omitempty,omitzero"`
+
+	// IdempotencyKey The first answer is kept for 24 hours: the same key and request get it again, another request is refused, and
+	// while the first is at work a second one is told so.
+	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
 }
 
 // ListPatternsParams defines parameters for ListPatterns.
@@ -3365,10 +3571,24 @@ type ListProposalsParamsState string
 // ListProposalsParamsSort defines parameters for ListProposals.
 type ListProposalsParamsSort string
 
+// SubmitProposalParams defines parameters for SubmitProposal.
+type SubmitProposalParams struct {
+	// IdempotencyKey The first answer is kept for 24 hours: the same key and request get it again, another request is refused, and
+	// while the first is at work a second one is told so.
+	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
+}
+
 // UpdateProposalParams defines parameters for UpdateProposal.
 type UpdateProposalParams struct {
 	// IfMatch The ETag that the change is made against. Missing is answered 428, another one 412.
 	IfMatch IfMatch `json:"If-Match,omitempty,omitzero"`
+}
+
+// CommentProposalParams defines parameters for CommentProposal.
+type CommentProposalParams struct {
+	// IdempotencyKey The first answer is kept for 24 hours: the same key and request get it again, another request is refused, and
+	// while the first is at work a second one is told so.
+	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
 }
 
 // DiffProposalParams defines parameters for DiffProposal.
@@ -3535,6 +3755,34 @@ type PutToolParams struct {
 	IfMatch IfMatch `json:"If-Match,omitempty,omitzero"`
 }
 
+// CreateWebhookParams defines parameters for CreateWebhook.
+type CreateWebhookParams struct {
+	// IdempotencyKey The first answer is kept for 24 hours: the same key and request get it again, another request is refused, and
+	// while the first is at work a second one is told so.
+	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
+}
+
+// DeleteWebhookParams defines parameters for DeleteWebhook.
+type DeleteWebhookParams struct {
+	// IfMatch The ETag that the change is made against. Missing is answered 428, another one 412.
+	IfMatch IfMatch `json:"If-Match,omitempty,omitzero"`
+}
+
+// UpdateWebhookParams defines parameters for UpdateWebhook.
+type UpdateWebhookParams struct {
+	// IfMatch The ETag that the change is made against. Missing is answered 428, another one 412.
+	IfMatch IfMatch `json:"If-Match,omitempty,omitzero"`
+}
+
+// ListDeliveriesParams defines parameters for ListDeliveries.
+type ListDeliveriesParams struct {
+	// Limit Rows on a page; 0 takes the default.
+	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
+
+	// Cursor The `next_cursor` of the page before.
+	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
+}
+
 // ExportLogsJSONBody defines parameters for ExportLogs.
 type ExportLogsJSONBody = map[string]interface{}
 
@@ -3546,6 +3794,9 @@ type ExportTracesJSONBody = map[string]interface{}
 
 // CreateAPIKeyJSONRequestBody defines body for CreateAPIKey for application/json ContentType.
 type CreateAPIKeyJSONRequestBody = APIKeyCreate
+
+// RotateAPIKeyJSONRequestBody defines body for RotateAPIKey for application/json ContentType.
+type RotateAPIKeyJSONRequestBody = APIKeyRotate
 
 // CompileFlowJSONRequestBody defines body for CompileFlow for application/json ContentType.
 type CompileFlowJSONRequestBody = FlowDocument
@@ -3618,6 +3869,12 @@ type PinToolJSONRequestBody = PinRequest
 
 // SignInJSONRequestBody defines body for SignIn for application/json ContentType.
 type SignInJSONRequestBody = SignIn
+
+// CreateWebhookJSONRequestBody defines body for CreateWebhook for application/json ContentType.
+type CreateWebhookJSONRequestBody = WebhookCreate
+
+// UpdateWebhookJSONRequestBody defines body for UpdateWebhook for application/json ContentType.
+type UpdateWebhookJSONRequestBody = WebhookUpdate
 
 // FailWorkerCallJSONRequestBody defines body for FailWorkerCall for application/json ContentType.
 type FailWorkerCallJSONRequestBody = WorkerFailure

@@ -55,7 +55,12 @@ type cli struct {
 	Runs        runsCmd        `cmd:"" help:"List, show, draw, approve, cancel and follow runs, and what they teach."`
 	Report      reportCmd      `cmd:"" help:"Show what the runs avoided."`
 	DeadLetters deadLettersCmd `cmd:"" help:"Telemetry requests that could not be read."`
-	Keys        keysCmd        `cmd:"" help:"Create, list and revoke API keys."`
+	Keys        keysCmd        `cmd:"" help:"Create, list, rotate and revoke API keys."`
+	Policy      policyCmd      `cmd:"" help:"Show and set the policy of approvals."`
+	Audit       auditCmd       `cmd:"" help:"List, export and verify the audit log."`
+	Webhooks    webhooksCmd    `cmd:"" help:"Subscribe URLs to events, and see what was delivered."`
+	Status      statusCmd      `cmd:"" help:"Say whether the service is ready, and if not why."`
+	Openapi     openapiCmd     `cmd:"" help:"Print the contract of the API."`
 	Demo        demoCmd        `cmd:"" help:"Play the whole loop on this machine."`
 	Bench       benchCmd       `cmd:"" help:"Measure pave on this machine."`
 	Conformance conformanceCmd `cmd:"" help:"Run golden vectors and say which are exact, diverge as declared or fail."`
@@ -68,6 +73,7 @@ type env struct {
 	in       io.Reader
 	out, err io.Writer
 	g        *globals
+	settings *settingsFile
 }
 
 // errExit leaves with a status after everything was said.
@@ -109,12 +115,19 @@ func execute(args []string, in io.Reader, out, errOut io.Writer) (status int) {
 	}
 	parsed, err := parser.Parse(args)
 	if err != nil {
+		if wrong := settings.err(); wrong != nil {
+			fmt.Fprintln(errOut, "pave:", wrong)
+		}
 		fmt.Fprintf(errOut, "pave: %v\nfor more: %s --help\n", err, commandOf(err))
+		return api.ExitUsage
+	}
+	if wrong := settings.err(); wrong != nil && parsed.Command() != "serve" { // serve lists what is wrong elsewhere, too
+		fmt.Fprintln(errOut, "pave:", wrong)
 		return api.ExitUsage
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	e := &env{ctx: ctx, in: in, out: out, err: errOut, g: &c.globals}
+	e := &env{ctx: ctx, in: in, out: out, err: errOut, g: &c.globals, settings: settings}
 	return report(errOut, parsed.Run(e))
 }
 

@@ -127,7 +127,7 @@ func applyFlow(e *env, cl *client, flow *flows.Flow) (appliedFlow, error) {
 	if err != nil {
 		return item, err
 	}
-	made, err := check(cl.SubmitProposalWithResponse(e.ctx, gen.ProposalCreate{Flow: doc}))
+	made, err := check(cl.SubmitProposalWithResponse(e.ctx, nil, gen.ProposalCreate{Flow: doc}))
 	if err != nil {
 		return item, err
 	}

@@ -13,6 +13,7 @@ import (
 type keysCmd struct {
 	Create keysCreateCmd `cmd:"" help:"Make a key and print its secret once."`
 	List   keysListCmd   `cmd:"" help:"List keys without their secrets."`
+	Rotate keysRotateCmd `cmd:"" help:"Make the successor of a key; both are valid for a while."`
 	Revoke keysRevokeCmd `cmd:"" help:"Revoke a key."`
 }
 
@@ -63,6 +64,30 @@ func (keysListCmd) Run(e *env) error {
 				t.Row(k.ID, k.Prefix, k.Principal, strings.Join(scopes, ","), when(k.CreatedAt), when(k.ExpiresAt), when(k.LastUsed), yesNo(k.Revoked))
 			}
 			return t.Flush()
+		})
+	})
+}
+
+type keysRotateCmd struct {
+	ID    string        `arg:"" help:"The key's id."`
+	Grace time.Duration `help:"How long the old key stays valid." default:"24h" env:"PAVE_GRACE"`
+}
+
+// Run rotates a key. In the table form only the secret goes to standard output, so that it can be captured.
+func (c *keysRotateCmd) Run(e *env) error {
+	if c.Grace < time.Second {
+		return errUsage("--grace: at least a second; to end a key at once, revoke it")
+	}
+	return e.withClient(func(cl *client) error {
+		resp, err := check(cl.RotateAPIKeyWithResponse(e.ctx, c.ID, gen.APIKeyRotate{GraceSeconds: int(c.Grace.Seconds())}))
+		if err != nil {
+			return err
+		}
+		return e.print(resp.GetBody(), func(w io.Writer) error {
+			fmt.Fprintf(e.err, "key %s for %s, shown once; %s stays valid for %s:\n", resp.JSON201.Key.ID, output.Clean(resp.JSON201.Key.Principal),
+				output.Clean(c.ID), c.Grace)
+			_, err := fmt.Fprintln(w, resp.JSON201.Secret)
+			return err
 		})
 	})
 }

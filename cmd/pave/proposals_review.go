@@ -27,7 +27,7 @@ func (c *proposalsSubmitCmd) Run(e *env) error {
 		body.Source = gen.ProposalCreateSourceExternal
 	}
 	return e.withClient(func(cl *client) error {
-		resp, err := check(cl.SubmitProposalWithResponse(e.ctx, body))
+		resp, err := check(cl.SubmitProposalWithResponse(e.ctx, nil, body))
 		if err != nil {
 			return err
 		}
@@ -118,7 +118,7 @@ type proposalsCommentCmd struct {
 // Run makes a remark.
 func (c *proposalsCommentCmd) Run(e *env) error {
 	return e.withClient(func(cl *client) error {
-		resp, err := check(cl.CommentProposalWithResponse(e.ctx, c.ID, gen.CommentCreate{Pointer: c.At, Body: c.Text}))
+		resp, err := check(cl.CommentProposalWithResponse(e.ctx, c.ID, nil, gen.CommentCreate{Pointer: c.At, Body: c.Text}))
 		if err != nil {
 			return err
 		}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -9,6 +10,7 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -17,18 +19,26 @@ import (
 )
 
 type serveCmd struct {
-	Listen         string `help:"Address of the API; port 0 takes a free one." env:"PAVE_LISTEN" default:"127.0.0.1:8318"`
-	OTLPListen     string `help:"Second address for OTLP/HTTP alone; skipped when it is taken; \"\" or off for none." name:"otlp-listen" env:"PAVE_OTLP_LISTEN" default:"127.0.0.1:4318"`
-	OTLPGRPCListen string `help:"Address for OTLP/gRPC; skipped when it is taken; \"\" or off for none." name:"otlp-grpc-listen" env:"PAVE_OTLP_GRPC_LISTEN" default:"127.0.0.1:4317"`
-	Tools          string `help:"Apply the tool files of this folder at start." env:"PAVE_TOOLS" placeholder:"DIR"`
-	InsecureNoAuth bool   `help:"Answer requests without a key, with every right. Loopback only." env:"PAVE_INSECURE_NO_AUTH"`
-	EndWithStdin   bool   `help:"End, as on SIGTERM, when standard input closes; for a process that starts this one and must not leave it behind." name:"end-with-stdin" env:"PAVE_END_WITH_STDIN"`
-	LogLevel       string `help:"Log from this level on: ${enum}." env:"PAVE_LOG_LEVEL" enum:"debug,info,warn,error" default:"info"`
+	Listen         string   `help:"Address of the API; port 0 takes a free one." env:"PAVE_LISTEN" default:"127.0.0.1:8318"`
+	OTLPListen     string   `help:"Second address for OTLP/HTTP alone; skipped when it is taken; \"\" or off for none." name:"otlp-listen" env:"PAVE_OTLP_LISTEN" default:"127.0.0.1:4318"`
+	OTLPGRPCListen string   `help:"Address for OTLP/gRPC; skipped when it is taken; \"\" or off for none." name:"otlp-grpc-listen" env:"PAVE_OTLP_GRPC_LISTEN" default:"127.0.0.1:4317"`
+	Tools          string   `help:"Apply the tool files of this folder at start." env:"PAVE_TOOLS" placeholder:"DIR"`
+	Policy         string   `help:"Take the policy of this file (YAML or JSON) at start, as pave policy set would." env:"PAVE_POLICY" placeholder:"FILE"`
+	TLSCert        string   `help:"Certificate of the API's address (PEM); with --tls-key it answers HTTPS." name:"tls-cert" env:"PAVE_TLS_CERT" placeholder:"FILE"`
+	TLSKey         string   `help:"Private key of the certificate (PEM)." name:"tls-key" env:"PAVE_TLS_KEY" placeholder:"FILE"`
+	RateRequests   int      `help:"Requests a second that a principal may make, in bursts of twice as many; 0 for any number." env:"PAVE_RATE_REQUESTS" default:"60"`
+	RateIngest     int      `help:"The same for requests that record calls." env:"PAVE_RATE_INGEST" default:"500"`
+	TrustedProxies []string `help:"Addresses or ranges whose X-Forwarded-For is believed; none without it." env:"PAVE_TRUSTED_PROXIES" placeholder:"ADDR"`
+	InsecureNoAuth bool     `help:"Answer requests without a key, with every right. Loopback only." env:"PAVE_INSECURE_NO_AUTH"`
+	EndWithStdin   bool     `help:"End, as on SIGTERM, when standard input closes; for a process that starts this one and must not leave it behind." name:"end-with-stdin" env:"PAVE_END_WITH_STDIN"`
+	LogLevel       string   `help:"Log from this level on: ${enum}." env:"PAVE_LOG_LEVEL" enum:"debug,info,warn,error" default:"info"`
+
+	tls *tls.Config // of TLSCert and TLSKey, once they were read
 }
 
 // Run serves until SIGTERM or an interrupt; a second one ends the process at once.
 func (c *serveCmd) Run(e *env) error {
-	if problems := c.check(e.g); len(problems) > 0 {
+	if problems := append(slices.Clone(e.settings.problems), c.check(e.g)...); len(problems) > 0 {
 		return errUsage("settings:\n  " + strings.Join(problems, "\n  "))
 	}
 	var level slog.Level
@@ -38,6 +48,8 @@ func (c *serveCmd) Run(e *env) error {
 	log := slog.New(slog.NewJSONHandler(e.err, &slog.HandlerOptions{Level: level}))
 	opts := e.appOptions(log)
 	opts.NoAuth = c.InsecureNoAuth
+	opts.Service = app.ServiceOptions{Rates: api.RateLimits{Requests: float64(c.RateRequests), Ingest: float64(c.RateIngest)},
+		TrustedProxies: c.TrustedProxies}
 	a, err := app.Open(e.ctx, opts)
 	if err != nil {
 		return err
@@ -62,6 +74,11 @@ func (c *serveCmd) serve(e *env, a *app.App, log *slog.Logger) error {
 			return err
 		}
 	}
+	if c.Policy != "" {
+		if err := a.ApplyPolicy(e.ctx, c.Policy); err != nil {
+			return err
+		}
+	}
 	ctx, cancel := context.WithCancel(e.ctx)
 	defer cancel()
 	if c.EndWithStdin {
@@ -72,7 +89,7 @@ func (c *serveCmd) serve(e *env, a *app.App, log *slog.Logger) error {
 	}
 	stopped := onSecondSignal(e.ctx)
 	defer stopped()
-	return a.Serve(ctx, app.ServeOptions{Listen: c.Listen, OTLPListen: c.OTLPListen, GRPCListen: c.OTLPGRPCListen, Ready: func(address string) {
+	return a.Serve(ctx, app.ServeOptions{Listen: c.Listen, OTLPListen: c.OTLPListen, GRPCListen: c.OTLPGRPCListen, TLS: c.tls, Ready: func(address string) {
 		fmt.Fprintf(e.out, "pave: serving on %s (data %s, engine %s)\n", address, e.g.DataDir, a.Engine())
 	}})
 }
@@ -131,6 +148,7 @@ func (c *serveCmd) check(g *globals) []string {
 			fault("tools", "%s is not a folder", c.Tools)
 		}
 	}
+	c.checkService(fault)
 	if g.Server != "" {
 		fault("server", "serve works on the data directory; leave it out")
 	}
@@ -142,6 +160,34 @@ func (c *serveCmd) check(g *globals) []string {
 	options := g.RunSettings.options()
 	problems = append(problems, options.Check()...)
 	return problems
+}
+
+// checkService reads the files and limits of the API's address.
+func (c *serveCmd) checkService(fault func(key, format string, args ...any)) {
+	switch {
+	case (c.TLSCert == "") != (c.TLSKey == ""):
+		fault("tls", "give both tls.cert and tls.key")
+	case c.TLSCert != "":
+		pair, err := tls.LoadX509KeyPair(c.TLSCert, c.TLSKey)
+		if err != nil {
+			fault("tls.cert", "%v", err)
+		}
+		c.tls = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
+	}
+	for key, n := range map[string]int{"rate.requests": c.RateRequests, "rate.ingest": c.RateIngest} {
+		if n < 0 {
+			fault(key, "%d: use 0 or more", n)
+		}
+	}
+	for _, problem := range app.CheckProxies(c.TrustedProxies) {
+		key, text, _ := strings.Cut(problem, ": ")
+		fault(key, "%s", text)
+	}
+	if c.Policy != "" {
+		if _, err := app.ReadPolicy(c.Policy); err != nil {
+			fault("policy", "%v", err)
+		}
+	}
 }
 
 // splitAddress is the host of a host:port that can be listened on.

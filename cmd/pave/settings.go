@@ -6,7 +6,9 @@ import (
 	"os"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/alecthomas/kong"
 	"gopkg.in/yaml.v3"
@@ -15,8 +17,9 @@ import (
 // settingsFile is pave.yaml: the same settings as the flags, nested by their dashes (egress: {allow: [...]} is
 // --egress-allow). Unknown keys and wrong types are all reported, with their paths.
 type settingsFile struct {
-	path   string
-	values map[string]any // flag name -> value
+	path     string
+	values   map[string]any // flag name -> value
+	problems []string       // what is wrong in it, with key paths
 }
 
 // notInFile are flags that make no sense in a file: secrets, and what a command is about.
@@ -36,7 +39,8 @@ func (s *settingsFile) load(app *kong.Application, args []string) error {
 	return s.parse(raw, settingFlags(app))
 }
 
-// parse reads the file's text.
+// parse reads the file's text. What is wrong with single settings is kept in problems, so that it can be told together
+// with what is wrong elsewhere; the error is for a file that cannot be read at all.
 func (s *settingsFile) parse(raw []byte, known map[string]*kong.Flag) error {
 	s.values = make(map[string]any)
 	var doc yaml.Node
@@ -46,12 +50,16 @@ func (s *settingsFile) parse(raw []byte, known map[string]*kong.Flag) error {
 	if len(doc.Content) == 0 {
 		return nil
 	}
-	var problems []string
-	s.walk(doc.Content[0], "", known, &problems)
-	if len(problems) > 0 {
-		return fmt.Errorf("settings file %s:\n  %s", s.path, strings.Join(problems, "\n  "))
-	}
+	s.walk(doc.Content[0], "", known, &s.problems)
 	return nil
+}
+
+// err lists the problems of the file, nil when there are none.
+func (s *settingsFile) err() error {
+	if len(s.problems) == 0 {
+		return nil
+	}
+	return fmt.Errorf("settings file %s:\n  %s", s.path, strings.Join(s.problems, "\n  "))
 }
 
 func configPath(args []string) (path string, explicit bool) {
@@ -153,10 +161,34 @@ func settingValue(flag *kong.Flag, node *yaml.Node) (v any, text string) {
 	if node.Kind != yaml.ScalarNode || node.Tag == "!!null" {
 		return nil, "must be one value"
 	}
+	if text := wrongNumber(flag, node.Value); text != "" {
+		return nil, text
+	}
 	if flag.Enum != "" && !slices.Contains(strings.Split(flag.Enum, ","), node.Value) {
 		return nil, "must be one of " + flag.Enum
 	}
 	return node.Value, ""
+}
+
+// wrongNumber says why a text is no value of a number's or duration's flag.
+func wrongNumber(flag *kong.Flag, text string) string {
+	if flag.Target.Type() == reflect.TypeFor[time.Duration]() {
+		if _, err := time.ParseDuration(text); err != nil {
+			return "must be a duration such as 90s or 1h30m"
+		}
+		return ""
+	}
+	switch flag.Target.Kind() {
+	case reflect.Int, reflect.Int64, reflect.Int32:
+		if _, err := strconv.ParseInt(text, 10, 64); err != nil {
+			return "must be a whole number"
+		}
+	case reflect.Float64, reflect.Float32:
+		if _, err := strconv.ParseFloat(text, 64); err != nil {
+			return "must be a number"
+		}
+	}
+	return ""
 }
 
 // Validate implements kong.Resolver; load has checked the file.

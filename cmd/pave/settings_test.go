@@ -25,6 +25,9 @@ func FuzzSettings(f *testing.F) {
 			require.True(t, strings.HasPrefix(err.Error(), "settings file pave.yaml"))
 			return
 		}
+		if len(s.problems) > 0 {
+			require.ErrorContains(t, s.err(), "settings file pave.yaml")
+		}
 		for name := range s.values {
 			require.Contains(t, known, name)
 		}

@@ -21,8 +21,8 @@ type AuditRow struct {
 	Sum     string
 }
 
-// sum is the hex SHA-256 of the row's JSON with its place in the chain; every field but Sum enters.
-func (a *AuditRow) sum(tenant string) (string, error) {
+// Digest is what Sum must be: the hex SHA-256 of the row's JSON with its place in the chain; every field but Sum enters.
+func (a *AuditRow) Digest(tenant string) (string, error) {
 	raw, err := json.Marshal(struct {
 		Tenant, PrevSum       string
 		Seq, At               int64
@@ -45,7 +45,7 @@ func (tx *Tx) Audit(tenant string, row AuditRow) error {
 	}
 	row.Seq++
 	row.At = fromMicros(micros(row.At))
-	if row.Sum, err = row.sum(tenant); err != nil {
+	if row.Sum, err = row.Digest(tenant); err != nil {
 		return err
 	}
 	if _, err = tx.exec(`INSERT INTO audit_events (tenant, seq, at, actor, action, object, detail, prev_sum, sum)
@@ -83,7 +83,7 @@ func (r *Reader) VerifyAudit(tenant string) (int64, error) {
 			break
 		}
 		for i := range rows {
-			want, err := rows[i].sum(tenant)
+			want, err := rows[i].Digest(tenant)
 			if err != nil {
 				return 0, err
 			}

@@ -55,6 +55,16 @@ func (tx *Tx) RevokeKey(tenant, id string) error {
 	return err
 }
 
+// ExpireKey lets a key end at a time, unless it ends before. Errors: ErrNotFound.
+func (tx *Tx) ExpireKey(tenant, id string, at time.Time) error {
+	n, err := tx.exec(`UPDATE api_keys SET expires_at = CASE WHEN expires_at = 0 THEN ? ELSE min(expires_at, ?) END WHERE tenant = ? AND id = ?`,
+		micros(at), micros(at), tenant, id)
+	if err == nil && n == 0 {
+		return ErrNotFound
+	}
+	return err
+}
+
 // TouchKey notes that a key was used.
 func (tx *Tx) TouchKey(tenant, id string, at time.Time) error {
 	_, err := tx.exec(`UPDATE api_keys SET last_used = ? WHERE tenant = ? AND id = ?`, micros(at), tenant, id)

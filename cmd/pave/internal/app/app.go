@@ -39,6 +39,7 @@ type Options struct {
 	EgressAllow    []string
 	NoStdio        bool // MCP servers that are programs are not started
 	Runs           RunOptions
+	Service        ServiceOptions
 	NoAuth         bool         // requests without a key are LocalPrincipal's; for loopback listeners only
 	LocalPrincipal string       // who this machine's user is, such as local:alice; "" is local:admin
 	Logger         *slog.Logger // nil discards
@@ -56,6 +57,7 @@ type App struct {
 	events    store.Store
 	gate      *governance.Service
 	redact    *ingest.KeyRedactor
+	cursorKey []byte
 	record    *ingest.Recorder
 	receiver  *otlp.Handler
 	received  *prometheus.CounterVec
@@ -165,6 +167,7 @@ func (a *App) openRecorder(context.Context) error {
 	if err != nil {
 		return err
 	}
+	a.cursorKey = derivedKey(key, "cursors")
 	a.redact = ingest.NewRedactor(key, own.Secrets)
 	a.assembler = assembly.New(a.events, assembly.Options{Assembled: func(tenant string, sessions int) {
 		if a.loop != nil { // nothing is assembled before it is open but by a test
@@ -195,14 +198,20 @@ func (a *App) openLoop(context.Context) error {
 }
 
 func (a *App) openAPI(context.Context) (err error) {
+	proxies, err := parseProxies(a.opts.Service.TrustedProxies)
+	if err != nil {
+		return err
+	}
 	a.api, err = api.New(api.Deps{
 		Recorder: a.record, Proposals: a.gate, Flows: a.gate, Tools: a.gate, Runs: a.runs, Workers: a.tools.workers, Discovery: &discovery{a.tools.mcp, a.gate}, Mining: a.loop, Passes: a.gate,
 		Discuss: a.gate, Keys: a.gate, Admin: a.gate, Reports: a.gate, Walks: &walks{events: a.events},
 		Sessions:    &sessions{events: a.events, assembler: a.assembler, loader: assembly.Loader{Store: a.events}},
 		Status:      &status{gate: a.gate, events: a.events, disk: a.disk},
 		DeadLetters: a.dead, Rates: a.rates,
+		Webhooks: a.gate, Once: a.gate,
 		OTLP: api.OTLP{Traces: a.receiver.Traces(), Logs: a.receiver.Logs(), Metrics: a.receiver.Metrics()},
-	}, api.Options{NoAuth: a.opts.NoAuth, LocalPrincipal: a.opts.LocalPrincipal, Logger: a.log, Version: a.opts.Version, Revision: a.opts.Revision})
+	}, api.Options{NoAuth: a.opts.NoAuth, LocalPrincipal: a.opts.LocalPrincipal, Logger: a.log, Version: a.opts.Version, Revision: a.opts.Revision,
+		Rates: a.opts.Service.Rates, TrustedProxies: proxies, CursorKey: a.cursorKey})
 	if err != nil {
 		return err
 	}

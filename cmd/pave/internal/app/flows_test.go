@@ -43,13 +43,13 @@ func activate(t *testing.T, a *App, doc string) *gen.FlowVersion {
 	tools, err := c.ApplyToolsWithBodyWithResponse(t.Context(), "application/yaml", strings.NewReader(payTools))
 	require.NoError(t, err)
 	require.Equal(t, http.StatusOK, tools.StatusCode(), string(tools.Body))
-	made, err := c.SubmitProposalWithResponse(t.Context(), gen.ProposalCreate{Flow: json.RawMessage(doc)})
+	made, err := c.SubmitProposalWithResponse(t.Context(), nil, gen.ProposalCreate{Flow: json.RawMessage(doc)})
 	require.NoError(t, err)
 	require.Equal(t, http.StatusCreated, made.StatusCode(), string(made.Body))
 	p := made.JSON201
 	require.Equal(t, "/api/v1/proposals/"+p.ID, made.HTTPResponse.Header.Get("Location"))
 	require.Equal(t, []any{gen.ProposalStateProposed, "local:tester"}, []any{p.State, p.Author})
-	again, err := c.SubmitProposalWithResponse(t.Context(), gen.ProposalCreate{Flow: json.RawMessage(doc)})
+	again, err := c.SubmitProposalWithResponse(t.Context(), nil, gen.ProposalCreate{Flow: json.RawMessage(doc)})
 	require.NoError(t, err)
 	require.Equal(t, http.StatusConflict, again.StatusCode())
 

@@ -3,6 +3,7 @@ package app
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -44,6 +45,7 @@ type ServeOptions struct {
 	OTLPListen string               // OTLP/HTTP alone; "" for none, skipped when it is taken
 	GRPCListen string               // OTLP/gRPC; "" for none, skipped when it is taken
 	Ready      func(address string) // called once requests are answered, with http://host:port
+	TLS        *tls.Config          // of Listen; nil answers plain HTTP
 	Drain      time.Duration        // how long requests in flight may take at a stop; 0 is 8 s
 }
 
@@ -58,6 +60,10 @@ func (a *App) Serve(ctx context.Context, opts ServeOptions) error {
 		return errors.Join(flows.NewError(flows.CodeInvalid, "without keys only a loopback address is served"), listener.Close())
 	}
 	address := "http://" + listener.Addr().String()
+	if opts.TLS != nil {
+		address = "https://" + listener.Addr().String()
+		listener = &tlsListener{listener, opts.TLS}
+	}
 	if err := a.lock.announce(address); err != nil {
 		return errors.Join(err, listener.Close())
 	}
@@ -119,7 +125,7 @@ func (a *App) serveOn(group *run.Group, listeners map[net.Listener]http.Handler,
 	}
 	group.Add(func() error {
 		for l, server := range servers {
-			go func() { ended <- server.Serve(l) }()
+			go func() { ended <- serve(server, l) }()
 		}
 		if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
 			return err
@@ -134,6 +140,20 @@ func (a *App) serveOn(group *run.Group, listeners map[net.Listener]http.Handler,
 		draining.Wait()
 		endRequests()
 	})
+}
+
+// tlsListener is a listener whose server speaks TLS.
+type tlsListener struct {
+	net.Listener
+	config *tls.Config
+}
+
+func serve(server *http.Server, l net.Listener) error {
+	if secure, ok := l.(*tlsListener); ok {
+		server.TLSConfig = secure.config
+		return server.ServeTLS(secure.Listener, "", "") // the certificate is in the configuration
+	}
+	return server.Serve(l)
 }
 
 // drain lets the requests of a server end and cuts those that do not.
@@ -156,6 +176,7 @@ func (a *App) background(ctx context.Context) error {
 		defer ticker.Stop()
 		a.loop.Run(ctx, ingest.DefaultTenant, ticker.C)
 	})
+	tending.Go(func() { a.tendService(ctx) })
 	a.assembler.Every(ctx, ingest.DefaultTenant, assembleEvery, quietPeriod, func(err error) {
 		a.log.WarnContext(ctx, "assemble sessions", "error", err)
 	})

@@ -98,7 +98,7 @@ func (s *service) tools(file string) {
 func (s *service) activate(flow string) {
 	s.t.Helper()
 	ctx := s.t.Context()
-	made, err := s.client.SubmitProposalWithResponse(ctx, gen.ProposalCreate{Flow: json.RawMessage(flow)})
+	made, err := s.client.SubmitProposalWithResponse(ctx, nil, gen.ProposalCreate{Flow: json.RawMessage(flow)})
 	require.NoError(s.t, err)
 	require.Equal(s.t, http.StatusCreated, made.StatusCode(), string(made.Body))
 	etag := made.HTTPResponse.Header.Get("ETag")

@@ -1,0 +1,78 @@
+package app
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"fmt"
+	"net/netip"
+	"strings"
+	"time"
+
+	"pave/api"
+	"pave/executor/bind"
+	"pave/governance/outbox"
+)
+
+// ServiceOptions configure what only a service does.
+type ServiceOptions struct {
+	// Rates bound the requests of each principal; the zero value bounds nothing.
+	Rates api.RateLimits
+	// TrustedProxies are the addresses and ranges whose X-Forwarded-For is believed.
+	TrustedProxies []string
+}
+
+// sendEvery is how often the outbox is looked at.
+const sendEvery = time.Second
+
+// tendService does what a service does by itself until ctx ends: it sends webhook deliveries.
+func (a *App) tendService(ctx context.Context) {
+	egress, err := bind.NewEgress(a.opts.EgressAllow)
+	if err != nil { // the tools' bindings were opened with the same list
+		a.log.WarnContext(ctx, "webhooks are not sent", "error", err)
+		return
+	}
+	transport := egress.Transport()
+	defer transport.CloseIdleConnections()
+	tick := time.NewTicker(sendEvery)
+	defer tick.Stop()
+	outbox.New(outbox.Options{Queue: a.gate, Transport: transport, Logger: a.log}).Run(ctx, tick.C)
+}
+
+// derivedKey is a key of an installation for one use.
+func derivedKey(key []byte, use string) []byte {
+	mac := hmac.New(sha256.New, key)
+	mac.Write([]byte("pave " + use))
+	return mac.Sum(nil)
+}
+
+// parseProxies reads addresses and ranges.
+func parseProxies(entries []string) ([]netip.Prefix, error) {
+	var out []netip.Prefix
+	for _, entry := range entries {
+		if !strings.Contains(entry, "/") {
+			addr, err := netip.ParseAddr(entry)
+			if err != nil {
+				return nil, fmt.Errorf("trusted.proxies: %q is no address or range such as 10.0.0.0/8", entry)
+			}
+			out = append(out, netip.PrefixFrom(addr, addr.BitLen()))
+			continue
+		}
+		prefix, err := netip.ParsePrefix(entry)
+		if err != nil {
+			return nil, fmt.Errorf("trusted.proxies: %q is no address or range such as 10.0.0.0/8", entry)
+		}
+		out = append(out, prefix)
+	}
+	return out, nil
+}
+
+// CheckProxies says what is wrong with the entries of trusted.proxies.
+func CheckProxies(entries []string) (problems []string) {
+	for _, entry := range entries {
+		if _, err := parseProxies([]string{entry}); err != nil {
+			problems = append(problems, err.Error())
+		}
+	}
+	return problems
+}

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+
+	"pave/api"
+	"pave/cmd/pave/internal/output"
+)
+
+type statusCmd struct {
+	Metrics bool `help:"Print the metrics instead, in the Prometheus text format." env:"PAVE_METRICS"`
+}
+
+// Run says how the service stands. One that is not ready is exit status 7.
+func (c *statusCmd) Run(e *env) error {
+	if c.Metrics {
+		return c.metrics(e)
+	}
+	ready := true
+	err := e.withClient(func(cl *client) error {
+		if _, err := check(cl.GetHealthWithResponse(e.ctx)); err != nil {
+			return err
+		}
+		v, err := check(cl.GetVersionWithResponse(e.ctx))
+		if err != nil {
+			return err
+		}
+		state, err := cl.GetReadinessWithResponse(e.ctx)
+		if err != nil {
+			return requestError(err)
+		}
+		answer := state.JSON200
+		if answer == nil {
+			answer = state.JSON503
+		}
+		if answer == nil {
+			return problemError(state.StatusCode(), state.Body)
+		}
+		ready = answer.Ready
+		return e.printValue(map[string]any{"version": v.JSON200, "readiness": answer}, func(w io.Writer) error {
+			fmt.Fprintf(w, "pave %s (%s, API %s): %s\n", output.Clean(v.JSON200.Version), output.Clean(v.JSON200.Go), output.Clean(v.JSON200.API),
+				map[bool]string{true: "ready", false: "NOT ready"}[answer.Ready])
+			for _, reason := range answer.Reasons {
+				fmt.Fprintf(w, "  %s\n", output.Clean(reason))
+			}
+			return nil
+		})
+	})
+	if err == nil && !ready {
+		return errExit(api.ExitUnavailable)
+	}
+	return err
+}
+
+func (c *statusCmd) metrics(e *env) error {
+	return e.withClient(func(cl *client) error {
+		resp, err := cl.GetMetrics(e.ctx)
+		return e.copyAnswer(resp, err)
+	})
+}
+
+// copyAnswer prints the body of an answer as it is.
+func (e *env) copyAnswer(resp *http.Response, err error) error {
+	if err != nil {
+		return requestError(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if resp.StatusCode != http.StatusOK {
+		body, err := io.ReadAll(resp.Body)
+		return errors.Join(err, problemError(resp.StatusCode, body))
+	}
+	_, err = io.Copy(e.out, resp.Body)
+	return err
+}
+
+type openapiCmd struct {
+	Form string `help:"Form: ${enum}." enum:"yaml,json,html" default:"yaml" env:"PAVE_FORM"`
+}
+
+// Run prints the contract of the API.
+func (c *openapiCmd) Run(e *env) error {
+	return e.withClient(func(cl *client) error {
+		get := map[string]func() (*http.Response, error){
+			"yaml": func() (*http.Response, error) { return cl.GetOpenapiYaml(e.ctx) },
+			"json": func() (*http.Response, error) { return cl.GetOpenapiJSON(e.ctx) },
+			"html": func() (*http.Response, error) { return cl.GetDocs(e.ctx) },
+		}[c.Form]
+		resp, err := get()
+		return e.copyAnswer(resp, err)
+	})
+}
