@@ -25,7 +25,7 @@ func TestKeysAuthenticateUntilRevokedOrExpired(t *testing.T) {
 
 	who, err := b.Authenticate(ctx, secret)
 	require.NoError(t, err)
-	require.Equal(t, governance.Actor{Tenant: "default", Principal: "person:bob", Scopes: key.Scopes}, who)
+	require.Equal(t, governance.Actor{Tenant: "default", Principal: "person:bob", Scopes: key.Scopes, Key: key.Prefix}, who)
 	keys, err := b.Keys(ctx, admin)
 	require.NoError(t, err)
 	require.Len(t, keys, 1)
