@@ -1,6 +1,7 @@
 package runs
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -39,7 +40,13 @@ func (s *Service) Compile(ctx context.Context, actor governance.Actor, flow *flo
 	if err := governance.Permit(actor, governance.ActionRead); err != nil {
 		return nil, err
 	}
-	known := &registered{ctx: ctx, actor: actor, catalogue: s.catalogue}
+	return s.compile(ctx, actor, flow, nil)
+}
+
+// compile is Compile with the versions of called flows that steps do not pin themselves; those that are not there are the
+// active ones.
+func (s *Service) compile(ctx context.Context, actor governance.Actor, flow *flows.Flow, versions map[string]string) (*Compiled, error) {
+	known := &registered{ctx: ctx, actor: actor, catalogue: s.catalogue, versions: versions}
 	plan, found := executor.Compile(flow, known, executor.CompileOptions{Flows: known})
 	if known.err != nil {
 		return nil, known.err
@@ -57,6 +64,7 @@ type registered struct {
 	ctx       context.Context
 	actor     governance.Actor
 	catalogue Catalogue
+	versions  map[string]string // of flows, in place of the active ones
 	err       error
 }
 
@@ -71,7 +79,7 @@ func (r *registered) Tool(name string) (*flows.Tool, bool) {
 
 // Flow implements executor.FlowSet.
 func (r *registered) Flow(name, version string) (*flows.Flow, bool) {
-	v, err := r.catalogue.Flow(r.ctx, r.actor, name, version)
+	v, err := r.catalogue.Flow(r.ctx, r.actor, name, cmp.Or(version, r.versions[name]))
 	if !r.found(err) {
 		return nil, false
 	}

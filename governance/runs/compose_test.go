@@ -53,6 +53,7 @@ func TestFlowsCallFlows(t *testing.T) {
 	require.Equal(t, map[string]any{"name": "name of u-ann@example.com"}, run.Result.FinalOutput)
 	require.Equal(t, "1.0.0", run.Result.ExecutionLog[0].SubResult.FlowVersion)
 
+	first := run
 	// A run follows the active pointer of the called flow.
 	next := userFlow()
 	next.Steps[1].InputMapping[0].Value = flows.Key("email")
@@ -60,6 +61,11 @@ func TestFlowsCallFlows(t *testing.T) {
 	run, err = b.Run(ctx, ci, req)
 	require.NoError(t, err)
 	require.Equal(t, map[string]any{"name": "name of ann@example.com"}, run.Result.FinalOutput)
+
+	// The first run replays with the version that it called.
+	replayed, err := b.Replay(ctx, ci, first.ID, runs.ReplayRequest{})
+	require.NoError(t, err)
+	require.True(t, replayed.Match, "%v", replayed.Diffs)
 
 	// One that is not active keeps its callers from running.
 	_, err = b.gov.SetFlowStatus(ctx, bob, "user_by_email", "1.1.0", governance.StatusRequest{Status: flows.StatusDisabled})

@@ -48,20 +48,33 @@ func (s *Service) Replay(ctx context.Context, actor governance.Actor, id string,
 	if run.Result == nil || run.Ended.IsZero() {
 		return nil, flows.NewError(flows.CodeConflict, fmt.Sprintf("run %s is %s and has no record to replay", id, run.State))
 	}
-	compiled, err := s.compiled(ctx, actor, run.Flow, run.Version)
+	versions := map[string]string{}
+	calledVersions(run.Result.ExecutionLog, versions)
+	compiled, err := s.compiled(ctx, actor, run.Flow, run.Version, versions)
 	if err != nil {
 		return nil, err
 	}
 	return s.engine.Replay(ctx, compiled.Plan, run.Result, o)
 }
 
-// compiled compiles a registered flow version that must be able to start.
-func (s *Service) compiled(ctx context.Context, actor governance.Actor, name, version string) (*Compiled, error) {
+// calledVersions collects the versions of the flows that a run's steps called.
+func calledVersions(log []executor.StepRecord, into map[string]string) {
+	for i := range log {
+		if sub := log[i].SubResult; sub != nil {
+			into[sub.FlowName] = sub.FlowVersion
+			calledVersions(sub.ExecutionLog, into)
+		}
+		calledVersions(log[i].Elements, into)
+	}
+}
+
+// compiled compiles a registered flow version that must be able to start, see compile.
+func (s *Service) compiled(ctx context.Context, actor governance.Actor, name, version string, versions map[string]string) (*Compiled, error) {
 	v, err := s.catalogue.Flow(ctx, actor, name, version)
 	if err != nil {
 		return nil, err
 	}
-	compiled, err := s.Compile(ctx, actor, v.Flow)
+	compiled, err := s.compile(ctx, actor, v.Flow, versions)
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +99,7 @@ func (s *Service) redacted(result *executor.RunResult) *executor.RunResult {
 
 // Explain says what a flow version will do, without running it.
 func (s *Service) Explain(ctx context.Context, actor governance.Actor, name, version string) (*executor.Explanation, error) {
-	compiled, err := s.compiled(ctx, actor, name, version)
+	compiled, err := s.compiled(ctx, actor, name, version, nil)
 	if err != nil {
 		return nil, err
 	}
