@@ -24,11 +24,12 @@ type benchIngestCmd struct {
 	Dsn      string `help:"ClickHouse server; without it --chserver is started." env:"PAVE_DSN" placeholder:"DSN"`
 	Chserver string `help:"Program that serves the ClickHouse library." env:"PAVE_CHSERVER" default:"bin/chserver" placeholder:"PROGRAM"`
 	Calls    int    `help:"Calls per path." env:"PAVE_CALLS" default:"200000"`
+	Data     string `help:"Folder of recorded sessions whose bytes on disk are measured; without it those of the generated calls." env:"PAVE_INGEST_DATA" type:"existingdir" placeholder:"DIR"`
 }
 
 // Run measures ingest.
 func (c *benchIngestCmd) Run(e *env) error {
-	return runBench(e, bench.Ingest{Engine: c.Engine, DSN: c.Dsn, Calls: c.Calls}, c.Chserver)
+	return runBench(e, bench.Ingest{Engine: c.Engine, DSN: c.Dsn, Calls: c.Calls, Data: c.Data}, c.Chserver)
 }
 
 type benchMiningCmd struct {
@@ -82,7 +83,7 @@ func (benchProcessCmd) Run(e *env) error { return runBench(e, bench.Process{}, "
 
 type benchSendCmd struct {
 	URL      string `help:"Base of the server." required:""`
-	Path     string `help:"Way in." enum:"json,otlp_http" required:""`
+	Path     string `help:"Way in." enum:"json,otlp_http,otlp_grpc" required:""`
 	Requests int    `help:"Requests." required:""`
 	Calls    int    `help:"Calls per request." required:""`
 	Senders  int    `help:"Concurrent senders." required:""`

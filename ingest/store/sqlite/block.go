@@ -26,7 +26,7 @@ const maxBlockRaw = 1 << 30
 
 var (
 	// The checksums that zstd adds find damage on disk.
-	compressor, _   = zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithWindowSize(2*blockBytes), zstd.WithEncoderConcurrency(2))
+	compressor, _   = zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedDefault), zstd.WithWindowSize(2*blockBytes), zstd.WithEncoderConcurrency(2))
 	decompressor, _ = zstd.NewReader(nil, zstd.WithDecoderConcurrency(2), zstd.WithDecoderMaxMemory(maxBlockRaw))
 )
 

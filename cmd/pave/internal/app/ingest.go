@@ -98,6 +98,9 @@ func (a *App) AuthorizeIngest(ctx context.Context, header map[string][]string) (
 	return otlp.Sender{Tenant: actor.Tenant, Key: actor.Key}, nil
 }
 
+// GRPC is a server of OTLP over gRPC.
+func (a *App) GRPC() *grpc.Server { return a.receiver.GRPC(otlp.GRPCOptions{Authorizer: a}) }
+
 // serveGRPC adds OTLP over gRPC to the group, where its address is to be had.
 func (a *App) serveGRPC(group *run.Group, address string, patience time.Duration) error {
 	if address == "" {
@@ -111,7 +114,7 @@ func (a *App) serveGRPC(group *run.Group, address string, patience time.Duration
 	if a.opts.NoAuth && !api.IsLoopback(l.Addr()) {
 		return errors.Join(flows.NewError(flows.CodeInvalid, "without keys only a loopback address is served"), l.Close())
 	}
-	server := a.receiver.GRPC(otlp.GRPCOptions{Authorizer: a})
+	server := a.GRPC()
 	a.log.Info("serving OTLP/gRPC", "address", l.Addr().String())
 	group.Add(func() error { return server.Serve(l) }, func(error) { drainGRPC(server, patience) })
 	return nil

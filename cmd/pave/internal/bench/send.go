@@ -15,16 +15,27 @@ import (
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/ptrace"
 	"go.opentelemetry.io/collector/pdata/ptrace/ptraceotlp"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/mem"
 )
 
 // Load describes what the sender process sends: pre-encoded bodies, so that its work is not the server's.
 type Load struct {
 	URL      string // base of the server
-	Path     string // "otlp_http" or "json"
+	Path     string // one of the path names; files are not sent
 	Requests int
 	Calls    int // per request
 	Senders  int
 }
+
+// Ways in.
+const (
+	pathJSON = "json"
+	pathHTTP = "otlp_http"
+	pathGRPC = "otlp_grpc"
+	pathFile = "file"
+)
 
 // Sent is what the sender process prints.
 type Sent struct {
@@ -36,24 +47,19 @@ type Sent struct {
 // Send encodes all bodies, then waits for a byte on in, so that the server's clock can start, and sends them with
 // the given number of concurrent senders. Each answer must be 200.
 func Send(ctx context.Context, l Load, in io.Reader, out io.Writer) error {
-	r := rand.New(rand.NewPCG(7, 7))
-	bodies := make([][]byte, l.Requests)
-	for i := range bodies {
-		var err error
-		if bodies[i], err = l.body(r, i); err != nil {
-			return err
-		}
+	bodies, err := l.bodies(rand.New(rand.NewPCG(7, 7)), l.Requests)
+	if err != nil {
+		return err
 	}
 	fmt.Fprintln(out, "ready")
 	if _, err := in.Read(make([]byte, 1)); err != nil {
 		return err
 	}
-	url, contentType := l.URL+"/v1/traces", "application/x-protobuf"
-	if l.Path == "json" {
-		url, contentType = l.URL+"/api/v1/tool-calls", "application/x-ndjson"
+	deliver, done, err := l.deliverer()
+	if err != nil {
+		return err
 	}
-	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: l.Senders}}
-	defer client.CloseIdleConnections()
+	defer done()
 	work := make(chan []byte, len(bodies))
 	for _, b := range bodies {
 		work <- b
@@ -68,7 +74,7 @@ func Send(ctx context.Context, l Load, in io.Reader, out io.Writer) error {
 		wg.Go(func() {
 			for b := range work {
 				start := time.Now()
-				err := post(ctx, client, url, contentType, b)
+				err := deliver(ctx, b)
 				took := time.Since(start)
 				mu.Lock()
 				acks = append(acks, float64(took.Microseconds())/1000)
@@ -85,6 +91,41 @@ func Send(ctx context.Context, l Load, in io.Reader, out io.Writer) error {
 	}
 	slices.Sort(acks)
 	return json.NewEncoder(out).Encode(Sent{Calls: l.Requests * l.Calls, WallS: time.Since(began).Seconds(), AckP99MS: acks[len(acks)*99/100]})
+}
+
+// deliverer is how a body is sent and acknowledged, and what ends it.
+func (l Load) deliverer() (deliver func(context.Context, []byte) error, done func(), err error) {
+	if l.Path == pathGRPC {
+		conn, err := grpc.NewClient(l.URL, grpc.WithTransportCredentials(insecure.NewCredentials()))
+		if err != nil {
+			return nil, nil, err
+		}
+		return func(ctx context.Context, body []byte) error {
+			return conn.Invoke(ctx, "/opentelemetry.proto.collector.trace.v1.TraceService/Export", encoded(body), new(encoded), grpc.ForceCodecV2(encodedCodec{}))
+		}, func() { _ = conn.Close() }, nil // what was sent is acknowledged
+	}
+	url, contentType := l.URL+"/v1/traces", "application/x-protobuf"
+	if l.Path == pathJSON {
+		url, contentType = l.URL+"/api/v1/tool-calls", "application/x-ndjson"
+	}
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: l.Senders}}
+	return func(ctx context.Context, body []byte) error { return post(ctx, client, url, contentType, body) }, client.CloseIdleConnections, nil
+}
+
+// encoded is a message that is encoded already.
+type encoded []byte
+
+type encodedCodec struct{}
+
+func (encodedCodec) Name() string { return "proto" }
+
+func (encodedCodec) Marshal(v any) (mem.BufferSlice, error) {
+	return mem.BufferSlice{mem.SliceBuffer(v.(encoded))}, nil
+}
+
+func (encodedCodec) Unmarshal(data mem.BufferSlice, v any) error {
+	*v.(*encoded) = data.Materialize()
+	return nil
 }
 
 func post(ctx context.Context, client *http.Client, url, contentType string, body []byte) error {
@@ -122,8 +163,20 @@ var words = []string{"order", "parcel", "delivered", "invoice", "northern", "blu
 
 var benchTools = []string{"get_order", "get_customer", "search", "track_parcel", "issue_refund", "send_message", "get_invoice", "list_items"}
 
+// bodies encodes so many requests.
+func (l Load) bodies(r *rand.Rand, requests int) ([][]byte, error) {
+	bodies := make([][]byte, requests)
+	for i := range bodies {
+		var err error
+		if bodies[i], err = l.body(r, i); err != nil {
+			return nil, err
+		}
+	}
+	return bodies, nil
+}
+
 func (l Load) body(r *rand.Rand, n int) ([]byte, error) {
-	if l.Path == "json" {
+	if l.Path == pathJSON || l.Path == pathFile {
 		var b bytes.Buffer
 		for i := range l.Calls {
 			fmt.Fprintf(&b, `{"event":"tool_call","session_id":"s-%d-%d","call_id":"c%d","tool":"%s","args":%s,"result":%s,"status":"ok","start":"2026-11-01T10:00:%02d.000Z","duration_ms":12,"agent":"bench"}`+"\n",
