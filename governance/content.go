@@ -2,6 +2,7 @@ package governance
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -111,10 +112,12 @@ type library struct {
 	r      *store.Reader
 	tenant string
 	found  func() ([]DiscoveredTool, error) // what MCP servers listed, read once
+	pins   map[string]string                // versions of called flows, in place of the active ones
 }
 
 func newLibrary(set toolset, r *store.Reader, tenant string) *library {
-	return &library{set, r, tenant, sync.OnceValues(func() ([]DiscoveredTool, error) { return discoveredIn(r, tenant, "") })}
+	return &library{toolset: set, r: r, tenant: tenant,
+		found: sync.OnceValues(func() ([]DiscoveredTool, error) { return discoveredIn(r, tenant, "") })}
 }
 
 // toolsIn reads the toolset.
@@ -137,9 +140,11 @@ func toolsIn(r *store.Reader, tenant string) (*library, error) {
 	return newLibrary(set, r, tenant), nil
 }
 
-// declaredIn reads the declared ones of the tools that a flow, and those that it calls, reach.
-func declaredIn(r *store.Reader, tenant string, flow *flows.Flow) (*library, error) {
+// declaredIn reads the declared ones of the tools that a flow, and those that it calls, reach. pins are the versions of
+// called flows in place of the active ones.
+func declaredIn(r *store.Reader, tenant string, flow *flows.Flow, pins map[string]string) (*library, error) {
 	lib := newLibrary(toolset{}, r, tenant)
+	lib.pins = pins
 	names := ToolNames(flow)
 	for _, called := range lib.called(flow) {
 		names = append(names, ToolNames(called.Flow)...)
@@ -174,7 +179,7 @@ func (l *library) called(f *flows.Flow) map[string]*FlowVersion {
 				continue
 			}
 			name, version, _ := strings.Cut(ref, "@")
-			row, err := l.r.FlowVersion(l.tenant, name, version)
+			row, err := l.r.FlowVersion(l.tenant, name, cmp.Or(version, l.pins[name]))
 			if err != nil {
 				continue
 			}

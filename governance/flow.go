@@ -176,6 +176,12 @@ type Admission struct {
 // Admit says whether the actor may run a flow now: a version whose status is active, whose tools are as they
 // were pinned, and bound, and so for the flows that it calls. version "" takes the active pointer.
 func (s *Service) Admit(ctx context.Context, actor Actor, name, version string) (a *Admission, err error) {
+	return s.Readmit(ctx, actor, name, version, nil)
+}
+
+// Readmit is Admit for a run that goes on: flows that steps call without a version have the versions that they had, by
+// name, in place of the active ones.
+func (s *Service) Readmit(ctx context.Context, actor Actor, name, version string, called map[string]string) (a *Admission, err error) {
 	err = s.view(ctx, actor, ActionRun, func(r *store.Reader, tenant string, _ Policy) error {
 		row, err := flowRowIn(r, tenant, name, version)
 		if err != nil {
@@ -188,7 +194,7 @@ func (s *Service) Admit(ctx context.Context, actor Actor, name, version string) 
 		if err != nil {
 			return err
 		}
-		lib, err := declaredIn(r, tenant, v.Flow)
+		lib, err := declaredIn(r, tenant, v.Flow, called)
 		if err != nil {
 			return err
 		}

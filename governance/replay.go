@@ -220,7 +220,7 @@ func (s *Service) FlowTests(ctx context.Context, actor Actor, name, version stri
 			return err
 		}
 		names := ToolNames(v.Flow)
-		set, err := declaredIn(r, tenant, v.Flow)
+		set, err := declaredIn(r, tenant, v.Flow, nil)
 		if err != nil {
 			return err
 		}

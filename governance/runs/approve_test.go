@@ -309,3 +309,25 @@ func TestEveryCallOfALevelIsDecided(t *testing.T) {
 		}
 	}
 }
+
+// A run goes on with the version of a called flow that it began with, although another is active by now.
+func TestWaitingRunKeepsTheFlowsItCalls(t *testing.T) {
+	b := newBench(t, nil)
+	b.withRefunds(t)
+	outer := greetFlow("user_by_email")
+	outer.Name, outer.Returns = "greet_and_pay", nil
+	outer.InputSchema = flows.RawSchema(`{"type":"object","properties":{"mail":{"type":"string"},"amount":{"type":"integer"}},"required":["mail","amount"]}`)
+	outer.Steps = append([]flows.Step{{ToolName: "refund", OutputAs: "paid", InputMapping: flows.Mapping{{Target: "user_id", Value: flows.Key("mail")}, {Target: "amount", Value: flows.Key("amount")}}}},
+		outer.Steps...)
+	b.activate(t, outer)
+	run, err := b.Run(ctx, ci, runs.Request{Flow: "greet_and_pay", Input: map[string]any{"mail": "ann@example.com", "amount": int64(1)}})
+	require.NoError(t, err)
+	require.Equal(t, executor.StatusAwaitingApproval, run.State)
+	next := userFlow()
+	next.Steps[1].InputMapping[0].Value = flows.Key("email")
+	require.Equal(t, "1.1.0", b.activate(t, next).Flow.Version)
+	done, err := b.Decide(ctx, bob, run.ID, runs.DecisionRequest{Decision: executor.Approve, Wait: patience})
+	require.NoError(t, err)
+	require.Equal(t, executor.StatusSucceeded, done.State, "%+v", done.Problem)
+	require.Equal(t, "1.0.0", done.Result.ExecutionLog[1].SubResult.FlowVersion)
+}

@@ -42,6 +42,17 @@ func (c calledFlows) Flow(name, version string) (*flows.Flow, bool) {
 	return flow, ok
 }
 
+// calledAs lists the versions of the flows that steps call without naming one.
+func calledAs(a *governance.Admission) map[string]string {
+	out := map[string]string{}
+	for ref, flow := range a.Flows {
+		if ref == flow.Name {
+			out[ref] = flow.Version
+		}
+	}
+	return out
+}
+
 // Check is a governance.Check: what keeps a flow from running with these tools and flows.
 func Check(flow *flows.Flow, tools map[string]*flows.Tool, called map[string]*flows.Flow) []flows.ErrorDetail {
 	_, found := executor.Compile(flow, executor.Tools(tools), executor.CompileOptions{Flows: calledFlows(called)})

@@ -26,6 +26,8 @@ import (
 // Gate says whether a flow may run now, and by which policy calls are approved; governance.Service is one.
 type Gate interface {
 	Admit(ctx context.Context, actor governance.Actor, name, version string) (*governance.Admission, error)
+	// Readmit is Admit of a run that goes on, with the versions of called flows that it began with, by name.
+	Readmit(ctx context.Context, actor governance.Actor, name, version string, called map[string]string) (*governance.Admission, error)
 	Policy(ctx context.Context, actor governance.Actor) (policy governance.Policy, revision int64, err error)
 }
 
@@ -194,7 +196,7 @@ func (s *Service) Run(ctx context.Context, actor governance.Actor, req Request) 
 		Caller: actor.Principal, DryRun: req.DryRun, Started: s.now().UTC(), Revision: 1}
 	l := &live{tenant: tenant(actor), actor: actor, run: run, admission: admission, plan: plan, params: req.DynamicParams, careful: careful(admission),
 		log: &callLog{}, done: make(chan struct{})}
-	in := begun{TraceID: s.newID(), Unsupported: req.DryRunUnsupported, Plan: admission.Key, Params: slices.Sorted(maps.Keys(req.DynamicParams))}
+	in := begun{TraceID: s.newID(), Unsupported: req.DryRunUnsupported, Plan: admission.Key, Called: calledAs(admission), Params: slices.Sorted(maps.Keys(req.DynamicParams))}
 	if first, err := s.begin(ctx, &req, l, in); first != nil || err != nil {
 		s.leave()
 		return first, err
