@@ -10,7 +10,7 @@ import (
 	"pave/flows/value"
 )
 
-// draft is a linear flow under construction.
+// draft is a flow under construction, its steps in the order in which agents made the calls.
 type draft struct {
 	steps    []draftStep
 	inputs   []draftInput
@@ -164,6 +164,7 @@ func (d *draft) flow(name, description string) *flows.Flow {
 			f.Governance.ReplacesTools = append(f.Governance.ReplacesTools, s.tool.tool.Name)
 		}
 	}
+	d.order(f)
 	return f
 }
 

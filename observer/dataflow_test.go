@@ -221,7 +221,7 @@ func TestChoiceCuts(t *testing.T) {
 	b := r.blockedPath("find > details > order")
 	require.NotNil(t, b)
 	require.Equal(t, Blocked{Tools: b.Tools, Occurrences: 12, Sessions: 12, Reason: "choice", Step: 2, Arg: "order_id",
-		Detail: "order_id of step 3 (order): the model chooses its value from /orders/* of the result of step 2 (details) in 12 of 12 occurrences.",
+		Detail:  "order_id of step 3 (order): the model chooses its value from /orders/* of the result of step 2 (details) in 12 of 12 occurrences.",
 		Unblock: "A rule for this choice, or a value that is known before the first step."}, *b)
 }
 

@@ -399,14 +399,8 @@ func (d *decision) constant(a argument, x *explanation) (v any, held int) {
 	if !d.options.accepted(held, len(a.in)) {
 		return nil, 0
 	}
-	sessions := map[string]struct{}{}
-	for _, p := range a.in {
-		if p.arg.hash == top {
-			v = p.arg.value
-			sessions[d.records[p.record].session] = struct{}{}
-		}
-	}
-	if len(sessions) < d.options.ConstSession || isPersonal(v) {
+	i := slices.IndexFunc(a.in, func(p present) bool { return p.arg.hash == top })
+	if v = a.in[i].arg.value; !d.mayBeConstant(a, top, v) {
 		return nil, 0
 	}
 	return v, held

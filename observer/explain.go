@@ -167,7 +167,9 @@ func (e *explainer) neighbours(counts map[uint32]int) []Neighbour {
 		}
 		out = append(out, Neighbour{name, n})
 	}
-	slices.SortFunc(out, func(a, b Neighbour) int { return cmp.Or(cmp.Compare(b.Windows, a.Windows), strings.Compare(a.Tool, b.Tool)) })
+	slices.SortFunc(out, func(a, b Neighbour) int {
+		return cmp.Or(cmp.Compare(b.Windows, a.Windows), strings.Compare(a.Tool, b.Tool))
+	})
 	return out[:min(len(out), maxNeighbours)]
 }
 

@@ -184,7 +184,7 @@ func examples(a argument) []any {
 		if len(out) == most {
 			break
 		}
-		if isPersonal(v) || len(value.Encode(v)) > longest || slices.ContainsFunc(out, func(e any) bool { return value.Equal(e, v) }) {
+		if isPersonal(a.name, v) || len(value.Encode(v)) > longest || slices.ContainsFunc(out, func(e any) bool { return value.Equal(e, v) }) {
 			continue
 		}
 		out = append(out, v)

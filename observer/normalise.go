@@ -31,6 +31,7 @@ type calls struct {
 	sessions []string
 	order    []uint64 // of the sessions by chance, which follows from their ids
 	seqs     []sequenceInfo
+	nameless uint32 // the agent without a name + 1, 0 when all have one
 
 	read, repeats, retries, turns int
 	// flowCalls are calls of flows and of their steps: never mined. skipped are calls of tools that the pass leaves out.
@@ -205,6 +206,9 @@ func normalise(raw *rawSequences, names []string, skip map[string]bool) *calls {
 	log := &calls{tools: tools,
 		tok: make([]uint32, 0, n), wave: make([]uint32, 0, n), pos: make([]uint32, 0, n), failed: make([]bool, 0, n),
 		session: make([]uint32, 0, n), seqs: make([]sequenceInfo, 0, len(raw.seqs))}
+	if agent, ok := raw.agents[""]; ok {
+		log.nameless = agent + 1
+	}
 	var buffer []keptCall
 	for _, s := range raw.seqs {
 		if !slices.ContainsFunc(raw.flags[s.from:s.to], func(f ingest.CallFlag) bool { return f&ingest.FlagNotAgent == 0 }) {

@@ -178,23 +178,22 @@ func distinctIn(a argument, among bitset) int {
 func (d *decision) constants(a argument) []any {
 	type tally struct {
 		v        any
+		hash     uint64
 		n, order int
-		sessions map[string]struct{}
 	}
 	tallies := map[uint64]*tally{}
 	for _, p := range a.in {
 		t := tallies[p.arg.hash]
 		if t == nil {
-			t = &tally{v: p.arg.value, order: len(tallies), sessions: map[string]struct{}{}}
+			t = &tally{v: p.arg.value, hash: p.arg.hash, order: len(tallies)}
 			tallies[p.arg.hash] = t
 		}
 		t.n++
-		t.sessions[d.records[p.record].session] = struct{}{}
 	}
 	all := slices.SortedFunc(maps.Values(tallies), func(a, b *tally) int { return cmp.Or(b.n-a.n, a.order-b.order) })
 	var out []any
 	for _, t := range all {
-		if len(out) < maxGuesses && len(t.sessions) >= d.options.ConstSession && !isPersonal(t.v) {
+		if len(out) < maxGuesses && d.mayBeConstant(a, t.hash, t.v) {
 			out = append(out, t.v)
 		}
 	}

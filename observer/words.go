@@ -1,7 +1,6 @@
 package observer
 
 import (
-	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -85,43 +84,4 @@ func plainName(name string) string {
 		return unicode.ToLower(r)
 	}, name)
 	return strings.TrimSuffix(plain, "s")
-}
-
-// personal matches what must not be shown as a constant or an example: addresses, telephone and card numbers,
-// and secrets.
-var personal = []*regexp.Regexp{
-	regexp.MustCompile(`[\w.+-]+@[\w-]+\.[\w.]+`),
-	regexp.MustCompile(`(^|[^\w])\+?\d[\d ()/-]{5,}\d($|[^\w])`),
-	regexp.MustCompile(`(?i)^(bearer|basic) |(^|[^a-z])(sk|pk|ghp|gho|xox[a-z]|akia)[-_A-Z0-9]`),
-	regexp.MustCompile(`^[A-Za-z0-9+/_=-]{32,}$`),
-}
-
-// dates look like telephone numbers, but are none.
-var dates = regexp.MustCompile(`\b\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d)?)?\b`)
-
-// isPersonal reports whether a value, or any part of it, looks personal or secret.
-func isPersonal(v any) bool {
-	switch v := v.(type) {
-	case []any:
-		for _, e := range v {
-			if isPersonal(e) {
-				return true
-			}
-		}
-		return false
-	case map[string]any:
-		for _, e := range v {
-			if isPersonal(e) {
-				return true
-			}
-		}
-		return false
-	}
-	text := dates.ReplaceAllString(scalarText(v), "")
-	for _, p := range personal {
-		if p.MatchString(text) {
-			return true
-		}
-	}
-	return false
 }

@@ -45,6 +45,7 @@ type miningSettings struct {
 	MinKnowable   float64 `help:"Share of the occurrences in which an input must have been known before the first step." env:"PAVE_MINING_MIN_KNOWABLE" default:"0.8" hidden:""`
 	ChanceLevel   float64 `help:"Significance of a mapping against chance." env:"PAVE_MINING_CHANCE_LEVEL" default:"0.001" hidden:""`
 	ConstSessions int     `help:"Distinct sessions that a constant needs." env:"PAVE_MINING_CONST_SESSIONS" default:"3" hidden:""`
+	ConstAgents   int     `help:"And distinct agents, where as many are known." env:"PAVE_MINING_CONST_AGENTS" default:"2" hidden:""`
 	Chains        int     `help:"Candidates from tool schemas alone, a queue of their own; negative: none." env:"PAVE_MINING_CHAINS" default:"10" hidden:""`
 	ChainDepth    int     `help:"Tools of such a candidate at most." env:"PAVE_MINING_CHAIN_DEPTH" default:"3" hidden:""`
 }
@@ -56,7 +57,7 @@ func (s *miningSettings) observer() observer.Options {
 		MinSessions: s.MinSessions, MinShare: s.MinShare, MaxLength: s.MaxLength, Delta: s.Delta, FDR: s.Fdr, MaxEvaluated: max(0, s.MaxEvaluated),
 		MaxPatterns: s.MaxPatterns, MaxBlocked: s.MaxBlocked, MaxSamples: s.MaxSamples, PerSession: s.PerSession, MaxLeaves: s.MaxLeaves,
 		MinHeld: s.MinHeld, Exactness: s.Exactness, MinExact: s.MinExact, MinSure: s.MinSure, MinKnowable: s.MinKnowable,
-		ChanceLevel: s.ChanceLevel, ConstSession: s.ConstSessions,
+		ChanceLevel: s.ChanceLevel, ConstSession: s.ConstSessions, ConstAgents: s.ConstAgents,
 	}
 }
 
@@ -87,7 +88,7 @@ func (s *miningSettings) check(fault func(key, format string, args ...any)) {
 		value int
 	}{{"after_sessions", s.AfterSessions}, {"full_below", s.FullBelow}, {"max_calls", s.MaxCalls}, {"min_sessions", s.MinSessions}, {"max_evaluated", s.MaxEvaluated},
 		{"max_patterns", s.MaxPatterns}, {"max_blocked", s.MaxBlocked}, {"max_samples", s.MaxSamples}, {"per_session", s.PerSession},
-		{"max_leaves", s.MaxLeaves}, {"const_sessions", s.ConstSessions}} {
+		{"max_leaves", s.MaxLeaves}, {"const_sessions", s.ConstSessions}, {"const_agents", s.ConstAgents}} {
 		if count.value < 0 {
 			fault("mining."+count.key, "%d is negative", count.value)
 		}
