@@ -42,12 +42,15 @@ func count(log *calls, maxLen int, minSessions uint32) *gramTable {
 func countTools(log *calls, table *gramTable, ids []uint32, minSessions uint32) []uint32 {
 	type tally struct{ occ, sessions, last uint32 }
 	tallies := make([]tally, len(log.tools))
-	for i, t := range log.tok {
-		y := &tallies[t]
-		y.occ++
-		if s := log.session[i] + 1; y.last != s {
-			y.last = s
-			y.sessions++
+	for s := range log.stretches() {
+		session := log.session(uint32(s)) + 1
+		for _, t := range log.tok[log.starts[s]:log.starts[s+1]] {
+			y := &tallies[t]
+			y.occ++
+			if y.last != session {
+				y.last = session
+				y.sessions++
+			}
 		}
 	}
 	level := []gram{{}}
@@ -82,11 +85,20 @@ type pairTally struct {
 // rewrites ids and active for the next level. active is reused.
 func countLevel(log *calls, before []gram, ids, active []uint32, n, minSessions uint32, index *pairIndex) ([]gram, []uint32) {
 	index.reset()
-	candidate := make([]uint32, len(active)) // index into tallies + 1 of the candidate at active[k], 0 = none
+	candidate := index.places(len(active)) // index into tallies + 1 of the candidate at active[k], 0 = none
+	stretch, end, session := -1, uint32(0), uint32(0)
 	for k, i := range active {
+		for i >= end {
+			stretch++
+			end, session = log.starts[stretch+1], 0
+		}
 		p, q := ids[i], ids[i+1]
 		if q == 0 {
+			candidate[k] = 0
 			continue
+		}
+		if session == 0 {
+			session = log.session(uint32(stretch)) + 1
 		}
 		c := index.find(uint64(p)<<32 | uint64(q))
 		candidate[k] = c + 1
@@ -96,8 +108,8 @@ func countLevel(log *calls, before []gram, ids, active []uint32, n, minSessions 
 			y.occ++
 			y.freeFrom = i + n
 		}
-		if s := log.session[i] + 1; y.lastSession != s {
-			y.lastSession = s
+		if y.lastSession != session {
+			y.lastSession = session
 			y.sessions++
 		}
 	}
@@ -171,6 +183,15 @@ type pairIndex struct {
 	slots   []pairSlot
 	shift   uint
 	tallies []pairTally
+	place   []uint32
+}
+
+// places is room for n numbers, used again for each level.
+func (x *pairIndex) places(n int) []uint32 {
+	if n > cap(x.place) {
+		x.place = make([]uint32, n)
+	}
+	return x.place[:n]
 }
 
 type pairSlot struct {

@@ -33,7 +33,7 @@ func countByDefinition(log *calls, maxLen, minSessions int) map[string]tallyOf {
 				if seen[key] == nil {
 					seen[key] = map[uint32]bool{}
 				}
-				seen[key][log.session[log.starts[s]]] = true
+				seen[key][log.session(uint32(s))] = true
 				t.sessions = len(seen[key])
 				out[key] = t
 			}

@@ -135,7 +135,7 @@ func (e *explainer) count(tokens []uint32) {
 			if k != full {
 				return
 			}
-			if session := e.log.session[i] + 1; session != last {
+			if session := e.log.session(uint32(s)) + 1; session != last {
 				last = session
 				e.Sessions++
 			}

@@ -108,7 +108,7 @@ func (m *inference) readRecords(ctx context.Context, src Source, samples []sampl
 	for s := range samples {
 		slots[s] = make([]*record, len(samples[s].windows))
 		for i, w := range samples[s].windows {
-			id := m.log.sessions[m.log.session[w.at]]
+			id := m.log.sessions[m.log.session(w.stretch)]
 			if len(wanted[id]) == 0 {
 				ids = append(ids, id)
 			}

@@ -33,7 +33,7 @@ func (l *Log) Count() []int {
 func (l *Log) Stretches(fn func(session uint32, tools []uint32)) {
 	for s := range l.calls.stretches() {
 		from, to := l.calls.starts[s], l.calls.starts[s+1]
-		fn(l.calls.session[from], l.calls.tok[from:to])
+		fn(l.calls.session(uint32(s)), l.calls.tok[from:to])
 	}
 }
 

@@ -33,13 +33,12 @@ func foldLoops(log *calls, minSessions int) *calls {
 				if looping[log.tok[i]] == nil {
 					looping[log.tok[i]] = map[uint32]struct{}{}
 				}
-				looping[log.tok[i]][log.session[i]] = struct{}{}
+				looping[log.tok[i]][log.session(uint32(s))] = struct{}{}
 				worth = len(looping[log.tok[i]]) >= minSessions
 			}
 			f.head = append(f.head, i)
 			f.tok = append(f.tok, log.tok[i])
 			f.failed = append(f.failed, log.failed[j-1])
-			f.session = append(f.session, log.session[i])
 			i = j
 		}
 	}
@@ -145,7 +144,7 @@ func (m *miner) loopPaths(all []path, minSessions int) []loopPath {
 		last, sessions := make([]uint32, p.stats.level), make([]int, p.stats.level)
 		for _, w := range places[i] {
 			for k := range p.each {
-				if s := m.loops.session[w.at] + 1; m.loops.size(w.at+uint32(k)) > 1 && last[k] != s {
+				if s := m.loops.session(w.stretch) + 1; m.loops.size(w.at+uint32(k)) > 1 && last[k] != s {
 					last[k] = s
 					sessions[k]++
 				}
@@ -187,7 +186,7 @@ func (m *miner) loopCensus(p *loopPath) census {
 	for _, w := range p.windows {
 		if w.at >= c.freeFrom {
 			occ++
-			if s := m.loops.session[w.at] + 1; s != last {
+			if s := m.loops.session(w.stretch) + 1; s != last {
 				last = s
 				sessions++
 			}

@@ -224,15 +224,16 @@ func (m *miner) carries(ctx context.Context, src Source, t uint32) (float64, err
 func (m *miner) sessionsWith(t uint32) []string {
 	sample := sampler{want: noiseSessions}
 	last := uint32(0)
-	for i, tok := range m.log.tok {
-		if s := m.log.session[i]; tok == t && last != s+1 {
-			last = s + 1
-			sample.add(window{at: uint32(i)}, m.log.order[s])
+	for s := range m.log.stretches() {
+		session := m.log.session(uint32(s))
+		if last != session+1 && slices.Contains(m.log.tok[m.log.starts[s]:m.log.starts[s+1]], t) {
+			last = session + 1
+			sample.add(window{stretch: uint32(s), at: m.log.starts[s]}, m.log.order[session])
 		}
 	}
 	var ids []string
 	for _, w := range sample.take(noiseSessions) {
-		ids = append(ids, m.log.sessions[m.log.session[w.at]])
+		ids = append(ids, m.log.sessions[m.log.session(w.stretch)])
 	}
 	slices.Sort(ids)
 	return ids

@@ -18,10 +18,9 @@ import (
 type calls struct {
 	tools   []string // token -> name
 	tok     []uint32
-	wave    []uint32 // assistant turns of the whole log, counted: equal = issued by one turn
 	pos     []uint32 // position of the call in its run
 	failed  []bool
-	session []uint32 // index into sessions
+	joined  []bool   // issued by the same assistant turn as the call before it in the stretch
 	starts  []uint32 // offsets of the stretches in tok, and len(tok) at the end
 	origin  []uint32 // stretch -> index into seqs
 
@@ -204,8 +203,8 @@ func normalise(raw *rawSequences, names []string, skip map[string]bool) *calls {
 	}
 	n := len(raw.tools)
 	log := &calls{tools: tools,
-		tok: make([]uint32, 0, n), wave: make([]uint32, 0, n), pos: make([]uint32, 0, n), failed: make([]bool, 0, n),
-		session: make([]uint32, 0, n), seqs: make([]sequenceInfo, 0, len(raw.seqs))}
+		tok: make([]uint32, 0, n), pos: make([]uint32, 0, n), failed: make([]bool, 0, n), joined: make([]bool, 0, n),
+		seqs: make([]sequenceInfo, 0, len(raw.seqs))}
 	if agent, ok := raw.agents[""]; ok {
 		log.nameless = agent + 1
 	}
@@ -278,18 +277,17 @@ func (log *calls) addStretch(stretch []keptCall) {
 	kept := foldRetries(stretch)
 	log.retries += len(stretch) - len(kept)
 	orderWaves(kept)
-	open := false
+	open, last := false, uint32(0)
 	for _, c := range kept {
 		if !open {
 			log.starts = append(log.starts, uint32(len(log.tok)))
 			log.origin = append(log.origin, uint32(len(log.seqs)-1))
 		}
 		log.tok = append(log.tok, c.tok)
-		log.wave = append(log.wave, c.wave)
+		log.joined = append(log.joined, open && c.wave == last)
 		log.pos = append(log.pos, c.pos)
 		log.failed = append(log.failed, c.failed)
-		log.session = append(log.session, uint32(len(log.sessions)-1))
-		open = !c.failed
+		open, last = !c.failed, c.wave
 	}
 }
 
@@ -325,6 +323,9 @@ func orderWaves(stretch []keptCall) {
 		}
 	}
 }
+
+// session is the session of a stretch.
+func (log *calls) session(stretch uint32) uint32 { return log.seqs[log.origin[stretch]].session }
 
 // stretches is the number of stretches.
 func (log *calls) stretches() int { return len(log.origin) }

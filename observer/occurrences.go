@@ -102,11 +102,12 @@ func (c *census) visit(log *calls, stretch, from, to uint32, perSession int) {
 		c.failures++
 		return
 	}
-	if s := log.session[from] + 1; s != c.session {
+	session := log.session(stretch)
+	if s := session + 1; s != c.session {
 		c.session, c.inSession = s, 0
 	}
 	if c.inSession++; c.inSession <= perSession {
-		c.good.add(window{stretch: stretch, at: from}, log.order[log.session[from]])
+		c.good.add(window{stretch: stretch, at: from}, log.order[session])
 	}
 }
 
@@ -197,7 +198,7 @@ func (log *calls) turnsSaved(w window, n int) int {
 	}
 	turns := 0
 	for i := int(w.at) + 1; i < int(w.at)+n; i++ {
-		if log.wave[i] != log.wave[i-1] {
+		if !log.joined[i] {
 			turns++
 		}
 	}

@@ -202,7 +202,7 @@ func (c *dayCounter) countTools(log *calls, d *dayCounts) {
 func (c *dayCounter) countPaths(log *calls, d *dayCounts) {
 	free, last := make([]uint32, len(d.paths)), make([]uint32, len(d.paths))
 	for s := range log.stretches() {
-		session := log.session[log.starts[s]] + 1
+		session := log.session(uint32(s)) + 1
 		c.paths.walk(log, uint32(s), func(k int, from, to uint32) {
 			n := &d.paths[k]
 			n[2]++
@@ -231,7 +231,7 @@ func (c *dayCounter) countLoops(log *calls, d *dayCounts) {
 	}
 	free, last := make([]uint32, len(d.loops)), make([]uint32, len(d.loops))
 	for s := range folded.stretches() {
-		session := folded.session[folded.starts[s]] + 1
+		session := folded.session(uint32(s)) + 1
 		c.loop.walk(folded, uint32(s), func(k int, from, to uint32) {
 			n := &d.loops[k]
 			if from < free[k] || !folded.allows(window{stretch: uint32(s), at: from}, c.set.Loops[k].Each) {

@@ -274,7 +274,7 @@ func (s tenantSource) PutTally(ctx context.Context, t store.Tally) error {
 func (b Mining) fill(ctx context.Context, env Env, db store.Store, log *planted.Log, old int) (rest func() error, err error) {
 	ids := log.SessionIDs()
 	starts := func(i int) time.Time {
-		return miningStart.Add(time.Duration(i) * (miningDays * 24 * time.Hour) / time.Duration(len(ids)))
+		return miningStart.Add(time.Duration(float64(i) / float64(len(ids)) * float64(miningDays*24*time.Hour)))
 	}
 	if b.CountOnly {
 		rows, err := sequenceRows(ctx, log, starts)
