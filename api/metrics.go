@@ -19,7 +19,7 @@ type metrics struct {
 	records  *prometheus.CounterVec
 }
 
-func newMetrics(status Status) *metrics {
+func newMetrics(status Status, mining Mining) *metrics {
 	m := &metrics{
 		registry: prometheus.NewRegistry(),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -34,6 +34,9 @@ func newMetrics(status Status) *metrics {
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	if status != nil {
 		m.registry.MustRegister(&storeCollector{status: status})
+	}
+	if mining != nil {
+		m.registry.MustRegister(&miningCollector{status: mining.Status})
 	}
 	return m
 }

@@ -69,7 +69,7 @@ func New(deps Deps, opts Options) (*Server, error) {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
 	opts.Limits = opts.Limits.WithDefaults()
-	s := &Server{deps: deps, opts: opts, log: opts.Logger, contract: c, metrics: newMetrics(deps.Status), ui: newUI(), drained: make(chan struct{}),
+	s := &Server{deps: deps, opts: opts, log: opts.Logger, contract: c, metrics: newMetrics(deps.Status, deps.Mining), ui: newUI(), drained: make(chan struct{}),
 		limiter: newLimiter(opts.Rates), seal: newSeal(opts.CursorKey)}
 	e := echo.New()
 	e.HideBanner, e.HidePort = true, true

@@ -74,7 +74,7 @@ func checkParameters(op *operation, c echo.Context) ([]flows.ErrorDetail, error)
 			}
 			continue
 		}
-		faults, err := checkParameter(p, text)
+		faults, err := checkParameter(p, text, query[p.name])
 		if err != nil {
 			return nil, fmt.Errorf("contract of %s: %w", op.id, err)
 		}
@@ -97,9 +97,16 @@ func (o *operation) knows(query string) bool {
 	return false
 }
 
-func checkParameter(p *parameter, text string) ([]flows.ErrorDetail, error) {
+// checkParameter validates a parameter by its text; one that may be repeated by all its values.
+func checkParameter(p *parameter, text string, all []string) ([]flows.ErrorDetail, error) {
 	var v any = text
 	switch p.kind {
+	case "array":
+		list := make([]any, len(all))
+		for i := range all {
+			list[i] = all[i]
+		}
+		v = list
 	case "integer":
 		n, err := strconv.ParseInt(text, 10, 64)
 		if err != nil {

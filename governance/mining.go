@@ -136,7 +136,8 @@ func (s *Service) PutMiningRun(ctx context.Context, actor Actor, run *MiningRun)
 		if !first && run.State == MiningRunning {
 			return nil
 		}
-		return c.audit("mining."+string(run.State), "mining-run/"+run.ID, map[string]any{"candidates": run.Candidates, "error": run.Error})
+		return c.audit("mining."+string(run.State), "mining-run/"+run.ID, map[string]any{
+			"trigger": run.Trigger, "mode": run.Mode, "candidates": run.Candidates, "error": run.Error})
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"hash/maphash"
+	"runtime"
 	"slices"
 )
 
@@ -27,10 +28,12 @@ func Mine(ctx context.Context, src Source, options Options) (*Result, error) {
 		return nil, err
 	}
 	skip := toolSet(o.SkipTools)
+	settle(len(raw.tools))
 	log, leftOut := normalise(raw, names, skip), raw.leftOut
 	again := o.SkipNoise && o.MaxEvaluated >= 0
 	if !again {
-		raw = nil // it is as large as the log
+		raw = nil
+		settle(log.read)
 	}
 	m, err := mineLog(ctx, src, o, log, o.SkipTools)
 	if err != nil {
@@ -47,6 +50,14 @@ func Mine(ctx context.Context, src Source, options Options) (*Result, error) {
 		}
 		return normalise(raw, names, skip)
 	})
+}
+
+// settle collects what the step before left of a large log: arrays that grew on the way are as large as those in use, and
+// the next step would come on top of both.
+func settle(calls int) {
+	if calls > 1<<20 {
+		runtime.GC()
+	}
 }
 
 // mineLog counts and selects in a normalised log, and infers the data flow of what it selected.

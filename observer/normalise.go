@@ -16,13 +16,13 @@ import (
 // after the other and those of one session are neighbours. Tokens are ranks of the tool names in sorted order,
 // so that nothing depends on the ids of a store.
 type calls struct {
-	tools   []string // token -> name
-	tok     []uint32
-	pos     []uint32 // position of the call in its run
-	failed  []bool
-	joined  []bool   // issued by the same assistant turn as the call before it in the stretch
-	starts  []uint32 // offsets of the stretches in tok, and len(tok) at the end
-	origin  []uint32 // stretch -> index into seqs
+	tools  []string // token -> name
+	tok    []uint32
+	pos    []uint32 // position of the call in its run
+	failed []bool
+	joined []bool   // issued by the same assistant turn as the call before it in the stretch
+	starts []uint32 // offsets of the stretches in tok, and len(tok) at the end
+	origin []uint32 // stretch -> index into seqs
 
 	base *calls   // loops: the log of which neighbouring calls of one tool are folded here
 	head []uint32 // loops: the first call of each group in base, and len(base.tok) at the end
