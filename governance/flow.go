@@ -13,7 +13,7 @@ import (
 
 func flowVersion(row store.FlowVersionRow) (*FlowVersion, error) {
 	v := &FlowVersion{Digest: row.Digest, Status: flows.Status(row.Status), Active: row.Active, Revision: row.Revision,
-		ProposalID: row.ProposalID, PromotedBy: row.PromotedBy, CreatedAt: row.CreatedAt, Reason: row.Reason, Flow: new(flows.Flow)}
+		ProposalID: row.ProposalID, PromotedBy: row.PromotedBy, CreatedAt: row.CreatedAt, Reason: row.Reason, StatusAt: row.StatusAt, Flow: new(flows.Flow)}
 	if err := decode(row.Flow, v.Flow); err != nil {
 		return nil, err
 	}
@@ -57,7 +57,7 @@ func (s *Service) Flow(ctx context.Context, actor Actor, name, version string) (
 		if v, err = flowVersion(row); err != nil {
 			return err
 		}
-		v.Shadow, err = shadowIn(r, tenant, "flow/"+row.Name+"@"+row.Version, row.Digest)
+		v.Shadow, err = shadowIn(r, tenant, shadowOfVersion(row.Name, row.Version), row.Digest)
 		return err
 	})
 	return v, err
@@ -151,7 +151,12 @@ func (c *change) setStatus(v *FlowVersion, status flows.Status, pins map[string]
 	}
 	detail["from"], detail["to"], detail["reason"] = v.Status, status, reason
 	was := v.Revision
-	v.Flow, v.Status, v.Reason = &flow, status, reason
+	v.Flow, v.Status, v.Reason, v.StatusAt = &flow, status, reason, c.at
+	if status == flows.StatusActive { // what was observed before is not held against it again
+		if err := c.DropShadow(c.tenant, shadowOfVersion(flow.Name, flow.Version)); err != nil {
+			return err
+		}
+	}
 	row, err := flowRow(v)
 	if err != nil {
 		return err

@@ -210,5 +210,5 @@ func flowRow(v *FlowVersion) (store.FlowVersionRow, error) {
 		return store.FlowVersionRow{}, fmt.Errorf("encode savings: %w", err)
 	}
 	return store.FlowVersionRow{Name: v.Flow.Name, Version: v.Flow.Version, Digest: v.Digest, Status: string(v.Status),
-		Revision: v.Revision, ProposalID: v.ProposalID, PromotedBy: v.PromotedBy, CreatedAt: v.CreatedAt, Reason: v.Reason, Flow: flow, Savings: savings}, nil
+		Revision: v.Revision, ProposalID: v.ProposalID, PromotedBy: v.PromotedBy, CreatedAt: v.CreatedAt, Reason: v.Reason, StatusAt: v.StatusAt, Flow: flow, Savings: savings}, nil
 }

@@ -146,6 +146,8 @@ type FlowVersion struct {
 	Bump VersionBump
 	// Reason is why the version has its status, "" while nothing changed it since the promotion.
 	Reason string
+	// StatusAt is since when it has the status; zero is since its promotion.
+	StatusAt time.Time
 	// Shadow is what it predicted where agents still walked its path themselves; nil in lists and until one did.
 	Shadow *ShadowResult
 }

@@ -68,6 +68,9 @@ func wilsonLow(right, n int) float64 {
 	return (p + z*z/(2*m) - z*math.Sqrt(p*(1-p)/m+z*z/(4*m*m))) / (1 + z*z/m)
 }
 
+// shadowOfVersion names the result of a flow version.
+func shadowOfVersion(name, version string) string { return "flow/" + name + "@" + version }
+
 // findings reads what was found out about the draft as it is now.
 func (e *entry) findings(r *store.Reader) (err error) {
 	if e.Check, err = checkIn(r, e.Tenant, e.ID, e.Digest); err != nil {

@@ -12,9 +12,10 @@ type FlowVersionRow struct {
 	ProposalID string
 	PromotedBy string
 	CreatedAt  time.Time
-	Flow       []byte // the flow as JSON
-	Savings    []byte // JSON
-	Reason     string // of the status
+	Flow       []byte    // the flow as JSON
+	Savings    []byte    // JSON
+	Reason     string    // of the status
+	StatusAt   time.Time // since when it has the status; zero is since its promotion
 	Active     bool
 }
 
@@ -24,14 +25,14 @@ type PinRow struct {
 }
 
 const flowSelect = `SELECT v.name, v.version, v.digest, v.status, v.revision, v.proposal_id, v.promoted_by, v.created_at,
-	v.flow, v.savings, v.reason, coalesce(f.active_version = v.version, 0)
+	v.flow, v.savings, v.reason, v.status_at, coalesce(f.active_version = v.version, 0)
 	FROM flow_versions v LEFT JOIN flows f ON f.tenant = v.tenant AND f.name = v.name WHERE v.tenant = ?`
 
 func scanFlow(s scanner) (f FlowVersionRow, err error) {
-	var at int64
+	var at, since int64
 	err = s.Scan(&f.Name, &f.Version, &f.Digest, &f.Status, &f.Revision, &f.ProposalID, &f.PromotedBy, &at,
-		&f.Flow, &f.Savings, &f.Reason, &f.Active)
-	f.CreatedAt = fromMicros(at)
+		&f.Flow, &f.Savings, &f.Reason, &since, &f.Active)
+	f.CreatedAt, f.StatusAt = fromMicros(at), fromMicros(since)
 	return f, err
 }
 
@@ -67,9 +68,9 @@ func (tx *Tx) InsertFlowVersion(tenant string, f FlowVersionRow, pins map[string
 // UpdateFlowVersion stores status and flow of a version whose revision is still ifRevision, and raises it by
 // one; pins nil keeps the pins. Errors: ErrStale.
 func (tx *Tx) UpdateFlowVersion(tenant string, f FlowVersionRow, pins map[string]string, ifRevision int64) error {
-	if err := tx.swap(`UPDATE flow_versions SET status = ?, flow = ?, reason = ?, revision = revision + 1
+	if err := tx.swap(`UPDATE flow_versions SET status = ?, flow = ?, reason = ?, status_at = ?, revision = revision + 1
 		WHERE tenant = ? AND name = ? AND version = ? AND revision = ?`,
-		f.Status, f.Flow, f.Reason, tenant, f.Name, f.Version, ifRevision); err != nil {
+		f.Status, f.Flow, f.Reason, micros(f.StatusAt), tenant, f.Name, f.Version, ifRevision); err != nil {
 		return err
 	}
 	if pins == nil {

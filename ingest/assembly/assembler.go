@@ -24,6 +24,8 @@ type Options struct {
 	Batch int
 	// Assembled, when not nil, is told after each batch how many sessions of the tenant were written.
 	Assembled func(tenant string, sessions int)
+	// Wrote, when not nil, is told after each batch which sessions were written. It must not block.
+	Wrote func(tenant string, sessions []string)
 }
 
 // Assembler assembles dirty sessions. It is safe for concurrent use; runs of one Assembler take turns.
@@ -136,6 +138,9 @@ func (a *Assembler) run(ctx context.Context, tenant string, quietSince time.Time
 		}
 		if a.opts.Assembled != nil {
 			a.opts.Assembled(tenant, len(rows))
+		}
+		if a.opts.Wrote != nil {
+			a.opts.Wrote(tenant, ids)
 		}
 	}
 }

@@ -22,6 +22,7 @@ import (
 	"pave/governance/replays"
 	"pave/governance/runs"
 	statestore "pave/governance/store"
+	"pave/governance/watch"
 	"pave/ingest"
 	"pave/ingest/assembly"
 	"pave/ingest/otlp"
@@ -67,6 +68,7 @@ type App struct {
 	tools     *reach
 	runs      *runs.Service
 	loop      *loop.Loop
+	watcher   *watch.Watcher
 	assembler *assembly.Assembler
 	api       *api.Server
 	undo      []func() error // closes what is open, last first
@@ -173,6 +175,10 @@ func (a *App) openRecorder(context.Context) error {
 		if a.loop != nil { // nothing is assembled before it is open but by a test
 			a.loop.Assembled(tenant, sessions)
 		}
+	}, Wrote: func(tenant string, sessions []string) {
+		if a.watcher != nil { // as the loop
+			a.watcher.Seen(tenant, sessions)
+		}
 	}})
 	a.record = ingest.NewRecorder(a.events, ingest.RecorderOptions{Redactor: a.redact, Policy: own.Policy, Admit: a.disk.admit, Committed: a.assembler.Committed})
 	a.defers(a.record.Close)
@@ -181,6 +187,7 @@ func (a *App) openRecorder(context.Context) error {
 
 func (a *App) openGovernance(ctx context.Context) error {
 	a.gate = governance.New(governance.Options{Store: a.state, Check: runs.Check, Stats: a.events, Replayer: replays.Checker{Events: a.events}, Solo: a.opts.Solo, Logger: a.log})
+	a.watcher = watch.New(a.gate, a.events, a.log)
 	if err := a.gate.Start(ctx, ingest.DefaultTenant); err != nil {
 		return err
 	}

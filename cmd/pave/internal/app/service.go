@@ -7,11 +7,13 @@ import (
 	"fmt"
 	"net/netip"
 	"strings"
+	"sync"
 	"time"
 
 	"pave/api"
 	"pave/executor/bind"
 	"pave/governance/outbox"
+	"pave/ingest"
 )
 
 // ServiceOptions configure what only a service does.
@@ -25,8 +27,18 @@ type ServiceOptions struct {
 // sendEvery is how often the outbox is looked at.
 const sendEvery = time.Second
 
-// tendService does what a service does by itself until ctx ends: it sends webhook deliveries.
+// watchEvery is how often flows are held against the policy, and live sessions against what flows predict.
+const watchEvery = 15 * time.Second
+
+// tendService does what a service does by itself until ctx ends: it watches flows and sends webhook deliveries.
 func (a *App) tendService(ctx context.Context) {
+	var watching sync.WaitGroup
+	defer watching.Wait()
+	watching.Go(func() {
+		tick := time.NewTicker(watchEvery)
+		defer tick.Stop()
+		a.watcher.Run(ctx, ingest.DefaultTenant, tick.C)
+	})
 	egress, err := bind.NewEgress(a.opts.EgressAllow)
 	if err != nil { // the tools' bindings were opened with the same list
 		a.log.WarnContext(ctx, "webhooks are not sent", "error", err)

@@ -1,0 +1,49 @@
+package store
+
+import "time"
+
+// FlowDayRow counts walks of the path of a flow version that agents made themselves on one UTC day (days since 1970).
+type FlowDayRow struct {
+	Flow, Version       string
+	Day                 int64
+	Walks, Exact, Calls int64
+}
+
+// AddFlowDay adds counts to a day.
+func (tx *Tx) AddFlowDay(tenant string, d FlowDayRow) error {
+	_, err := tx.exec(`INSERT INTO flow_days (tenant, flow, version, day, walks, exact, calls) VALUES (?, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT (tenant, flow, version, day) DO UPDATE SET walks = walks + excluded.walks, exact = exact + excluded.exact,
+		calls = calls + excluded.calls`, tenant, d.Flow, d.Version, d.Day, d.Walks, d.Exact, d.Calls)
+	return err
+}
+
+// FlowDays lists the counts of days in [from, to), by day, flow and version.
+func (r *Reader) FlowDays(tenant string, from, to int64) ([]FlowDayRow, error) {
+	return collect(r, func(s scanner) (d FlowDayRow, err error) {
+		err = s.Scan(&d.Flow, &d.Version, &d.Day, &d.Walks, &d.Exact, &d.Calls)
+		return d, err
+	}, `SELECT flow, version, day, walks, exact, calls FROM flow_days WHERE tenant = ? AND day >= ? AND day < ? ORDER BY day, flow, version`,
+		tenant, from, to)
+}
+
+// RunTail counts the last n finished runs of a flow version that started after a time, dry runs apart: how many there
+// are and how many of them failed; last is the newest start, zero when there is none.
+func (r *Reader) RunTail(tenant, flow, version, failed string, since time.Time, n int) (runs, failures int, last time.Time, err error) {
+	var at int64
+	err = r.row(`SELECT count(*), coalesce(sum(state = ?), 0), coalesce(max(started_at), 0) FROM (SELECT state, started_at FROM runs
+		WHERE tenant = ? AND flow = ? AND version = ? AND started_at > ? AND ended_at > 0 AND dry_run = 0 ORDER BY started_at DESC LIMIT ?)`,
+		[]any{failed, tenant, flow, version, micros(since), n}, &runs, &failures, &at)
+	return runs, failures, fromMicros(at), err
+}
+
+// RunsEnded lists runs in a state that ended in (after, until], dry runs apart, oldest first, at most limit.
+func (r *Reader) RunsEnded(tenant, state string, after, until time.Time, limit int) ([]RunRow, error) {
+	return r.runs(`state = ? AND ended_at > ? AND ended_at <= ? AND dry_run = 0 ORDER BY ended_at, id LIMIT ?`,
+		tenant, state, micros(after), micros(until), limit)
+}
+
+// DropShadow forgets what an object predicted.
+func (tx *Tx) DropShadow(tenant, object string) error {
+	_, err := tx.exec(`DELETE FROM shadows WHERE tenant = ? AND object = ?`, tenant, object)
+	return err
+}

@@ -1,0 +1,241 @@
+package governance
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"pave/flows"
+	"pave/governance/store"
+)
+
+// ShadowTarget is content that predicts what agents do: an approved draft, or an active flow version.
+type ShadowTarget struct {
+	Object string // "proposal/<id>" or "flow/<name>@<version>"
+	Digest string
+	Flow   *flows.Flow
+	// Since is when the content got the state that it is watched in.
+	Since time.Time
+}
+
+// Walks is what a batch of live sessions says of one target.
+type Walks struct {
+	Target                ShadowTarget
+	Sessions              int
+	Exact                 []bool // of each walk of its path, in their order
+	DestructiveMismatches int
+	Days                  map[int64]DayWalks // by UTC day since 1970
+}
+
+// DayWalks counts walks of one day; Calls are the tool calls in them.
+type DayWalks struct{ Walks, Exact, Calls int64 }
+
+// ShadowTargets lists what is watched: approved drafts and active flow versions of a tenant.
+func (s *Service) ShadowTargets(ctx context.Context, tenant string) (out []ShadowTarget, err error) {
+	err = s.db.View(ctx, func(r *store.Reader) error {
+		rows, err := r.ProposalsInStates(tenant, string(StateApproved))
+		if err != nil {
+			return err
+		}
+		for _, row := range rows {
+			e, err := load(r, tenant, row)
+			if err != nil {
+				return err
+			}
+			out = append(out, ShadowTarget{Object: "proposal/" + e.ID, Digest: e.Digest, Flow: e.Flow, Since: e.UpdatedAt})
+		}
+		versions, err := r.FlowVersions(tenant, "")
+		if err != nil {
+			return err
+		}
+		for _, row := range versions {
+			if row.Status != string(flows.StatusActive) {
+				continue
+			}
+			v, err := flowVersion(row)
+			if err != nil {
+				return err
+			}
+			out = append(out, ShadowTarget{Object: shadowOfVersion(row.Name, row.Version), Digest: row.Digest, Flow: v.Flow, Since: statusSince(v)})
+		}
+		return nil
+	})
+	return out, visible(err)
+}
+
+func statusSince(v *FlowVersion) time.Time {
+	if v.StatusAt.IsZero() {
+		return v.CreatedAt
+	}
+	return v.StatusAt
+}
+
+// RecordWalks adds what live sessions showed. What it finds is no decision: Watch decides.
+func (s *Service) RecordWalks(ctx context.Context, tenant string, all []Walks) error {
+	return s.transact(ctx, systemActor(tenant), func(c *change) error {
+		for i := range all {
+			if err := c.addWalks(&all[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func systemActor(tenant string) Actor {
+	return Actor{Tenant: tenant, Principal: SystemPrincipal, Scopes: []Scope{ScopeAdmin}}
+}
+
+func (c *change) addWalks(w *Walks) error {
+	result, err := shadowIn(&c.Reader, c.tenant, w.Target.Object, w.Target.Digest)
+	if err != nil {
+		return err
+	}
+	if result == nil {
+		result = &ShadowResult{Digest: w.Target.Digest, Since: w.Target.Since}
+	}
+	result.Updated = c.at
+	result.Sessions += w.Sessions
+	result.Windows += len(w.Exact)
+	result.DestructiveMismatches += w.DestructiveMismatches
+	for _, exact := range w.Exact {
+		mark := "."
+		if exact {
+			result.Exact++
+			mark = "x"
+		}
+		result.Recent += mark
+	}
+	result.Recent = result.Recent[max(0, len(result.Recent)-RecentWalks):]
+	body, err := json.Marshal(result)
+	if err != nil {
+		return fmt.Errorf("encode shadow: %w", err)
+	}
+	if err := c.PutShadow(c.tenant, w.Target.Object, body); err != nil {
+		return err
+	}
+	if w.Target.Object != shadowOfVersion(w.Target.Flow.Name, w.Target.Flow.Version) {
+		return nil
+	}
+	for day, n := range w.Days {
+		if err := c.AddFlowDay(c.tenant, store.FlowDayRow{Flow: w.Target.Flow.Name, Version: w.Target.Flow.Version, Day: day,
+			Walks: n.Walks, Exact: n.Exact, Calls: n.Calls}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// watchSetting keeps until when failed runs were told to webhooks.
+const watchSetting = "watch"
+
+// runFailed is the state of a run that failed, as package runs writes it.
+const runFailed = "failed"
+
+// maxTold bounds how many failed runs one Watch tells of.
+const maxTold = 500
+
+// Watch holds every active flow version of a tenant against the policy: too many failures among its last runs, agents
+// who walk its path otherwise, nobody who runs it. Such a version goes to needs_review, with the reason, an audit event
+// and a webhook event; runs in flight finish on their plan. It returns the versions ("name@version"). Failed runs since
+// the last Watch become webhook events.
+func (s *Service) Watch(ctx context.Context, tenant string) (taken []string, err error) {
+	err = s.transact(ctx, systemActor(tenant), func(c *change) error {
+		taken = nil
+		if err := c.tellFailures(); err != nil {
+			return err
+		}
+		rows, err := c.FlowVersions(c.tenant, "")
+		if err != nil {
+			return err
+		}
+		for _, row := range rows {
+			if row.Status != string(flows.StatusActive) {
+				continue
+			}
+			v, err := flowVersion(row)
+			if err != nil {
+				return err
+			}
+			reason, err := c.complaint(v)
+			if err != nil {
+				return err
+			}
+			if reason == "" {
+				continue
+			}
+			if err := c.setStatus(v, flows.StatusNeedsReview, nil, "flow.watch", reason, map[string]any{}); err != nil {
+				return err
+			}
+			taken = append(taken, row.Name+"@"+row.Version)
+		}
+		return nil
+	})
+	return taken, err
+}
+
+// complaint says what speaks against a version, "" when nothing does.
+func (c *change) complaint(v *FlowVersion) (string, error) {
+	name, version, since := v.Flow.Name, v.Flow.Version, statusSince(v)
+	p := c.policy
+	runs, failures, last, err := c.RunTail(c.tenant, name, version, runFailed, since, max(1, p.MinRuns))
+	if err != nil {
+		return "", err
+	}
+	if p.MaxFailureRate > 0 && p.MinRuns > 0 && runs >= p.MinRuns && float64(failures) > p.MaxFailureRate*float64(runs) {
+		return fmt.Sprintf("%d of its last %d runs failed, more than %.0f %%", failures, runs, 100*p.MaxFailureRate), nil
+	}
+	result, err := shadowIn(&c.Reader, c.tenant, shadowOfVersion(name, version), v.Digest)
+	if err != nil {
+		return "", err
+	}
+	if result != nil && p.MinConformance > 0 {
+		if share, known := result.Conformance(); known && share < p.MinConformance {
+			return fmt.Sprintf("agents' last %d walks of its path fit it in %.0f %%, less than %.0f %%", RecentWalks, 100*share, 100*p.MinConformance), nil
+		}
+	}
+	if last.IsZero() {
+		last = since
+	}
+	if idle := c.at.Sub(last); p.UnusedDays > 0 && idle > time.Duration(p.UnusedDays)*24*time.Hour {
+		return fmt.Sprintf("nobody ran it for %d days", int(idle.Hours()/24)), nil
+	}
+	return "", nil
+}
+
+// tellFailures writes webhook events of runs that failed since the last time.
+func (c *change) tellFailures() error {
+	var until time.Time
+	raw, revision, err := c.Setting(c.tenant, watchSetting)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		until = c.at // nothing is told of what was before
+	case err != nil:
+		return err
+	default:
+		if err := json.Unmarshal(raw, &until); err != nil {
+			return fmt.Errorf("stored watch: %w", err)
+		}
+	}
+	rows, err := c.RunsEnded(c.tenant, runFailed, until, c.at, maxTold)
+	if err != nil {
+		return err
+	}
+	next := until
+	for _, row := range rows {
+		next = row.Ended
+		if err := c.notify(EventRunFailed, "run/"+row.ID, map[string]any{"flow": row.Flow, "version": row.Version, "caller": row.Caller}); err != nil {
+			return err
+		}
+	}
+	if len(rows) == 0 && revision != 0 {
+		return nil
+	}
+	value, err := json.Marshal(next)
+	if err != nil {
+		return err
+	}
+	return c.PutSetting(c.tenant, watchSetting, value, revision)
+}
