@@ -60,7 +60,7 @@ func sessionSummary(s ingest.SessionSummary) gen.SessionSummary {
 }
 
 func session(s *ingest.Session) gen.Session {
-	return gen.Session{ID: s.ID, Ended: s.Ended, Conflicts: s.Conflicts, Runs: list(s.Runs, agentRun)}
+	return gen.Session{ID: s.ID, Ended: s.Ended, AtLimit: s.AtLimit, Conflicts: s.Conflicts, Runs: list(s.Runs, agentRun)}
 }
 
 func agentRun(r ingest.AgentRun) gen.AgentRun {

@@ -23,7 +23,6 @@ func Inflate(body io.Reader, encoding string, limits Limits) (io.ReadCloser, err
 	in := &counted{r: body, max: limits.Body, what: "the request body"}
 	switch strings.ToLower(strings.TrimSpace(encoding)) {
 	case "", "identity":
-		in.max = limits.Inflated
 		return io.NopCloser(in), nil
 	case "gzip":
 		return &inflated{in: in, limits: limits, open: openGzip}, nil

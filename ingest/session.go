@@ -16,6 +16,8 @@ type Session struct {
 	Conflicts int
 	// Ended is set when a session_end was seen.
 	Ended bool
+	// AtLimit is set when no more of the session was read than may be: it may have gone on.
+	AtLimit bool
 }
 
 // AgentRun is one agent's part of a session.

@@ -2913,6 +2913,8 @@ type Scope string
 
 // Session defines model for Session.
 type Session struct {
+	// AtLimit only the first 50,000 events or 64 MiB of the session were read; the rest is stored and not assembled
+	AtLimit   bool       `json:"at_limit,omitempty,omitzero"`
 	Conflicts int        `json:"conflicts,omitempty,omitzero"`
 	Ended     bool       `json:"ended,omitempty,omitzero"`
 	ID        string     `json:"id"`

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -21,14 +22,18 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestKilledServeLosesAndDoublesNothing kills serve at 50 random moments while four writers record calls. Writers
+// TestKilledServeLosesAndDoublesNothing kills serve at PAVE_KILLS random moments, 50 without it, while four writers record calls. Writers
 // send a request again until it is acknowledged, as OTLP exporters do. In the end every call that was ever
 // acknowledged is there, and each call once, however often it was sent.
 func TestKilledServeLosesAndDoublesNothing(t *testing.T) {
 	const (
-		kills, writers, perRequest = 50, 4, 50
-		sessionsPerRequest         = 5
+		writers, perRequest = 4, 50
+		sessionsPerRequest  = 5
 	)
+	kills := 50
+	if n, err := strconv.Atoi(os.Getenv("PAVE_KILLS")); err == nil {
+		kills = n
+	}
 	dir := t.TempDir()
 	program := buildPave(t, dir)
 	data := filepath.Join(dir, "data")

@@ -178,6 +178,7 @@ type Loader struct {
 func (l Loader) Sessions(ctx context.Context, tenant string, ids []string, fn func(*ingest.Session) error) error {
 	return l.Store.Events(ctx, tenant, ids, func(id string, events []ingest.Event) error {
 		s := ingest.Assemble(tenant, id, events, l.Assemble)
+		s.AtLimit = store.AtLimit(events)
 		if len(s.Runs) == 0 {
 			return nil
 		}

@@ -140,7 +140,12 @@ const maxPooled = 4 << 20
 
 // read reads the body into the buffer and returns the bytes that it holds of what may be in flight at once.
 func (h *Handler) read(req *http.Request, body *bytes.Buffer) (held int64, err error) {
-	plain, err := ingest.Inflate(req.Body, req.Header.Get("Content-Encoding"), h.opts.Limits)
+	limits := h.opts.Limits
+	switch strings.ToLower(req.Header.Get("Content-Encoding")) {
+	case "", "identity": // the protocol's limit is that of the message, compressed or not
+		limits.Body = limits.Inflated
+	}
+	plain, err := ingest.Inflate(req.Body, req.Header.Get("Content-Encoding"), limits)
 	if err != nil {
 		return 0, err
 	}

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -22,5 +23,25 @@ func TestCheckEvents(t *testing.T) {
 		err := CheckEvents([]ingest.Event{good, bad})
 		require.ErrorIs(t, err, ErrInvalid)
 		require.ErrorContains(t, err, want)
+	}
+}
+
+// What was read of a session up to the bounds may not be all of it.
+func TestAtLimit(t *testing.T) {
+	call := func(bytes int) ingest.Event {
+		return ingest.Event{Kind: ingest.KindToolCall, Call: &ingest.ToolCall{Tool: "t", Result: make([]byte, bytes)}}
+	}
+	for name, c := range map[string]struct {
+		events []ingest.Event
+		want   bool
+	}{
+		"none":  {nil, false},
+		"few":   {[]ingest.Event{call(10), call(1 << 20)}, false},
+		"many":  {slices.Repeat([]ingest.Event{call(1)}, MaxSessionEvents), true},
+		"fewer": {slices.Repeat([]ingest.Event{call(1)}, MaxSessionEvents-1), false},
+		"large": {slices.Repeat([]ingest.Event{call(1 << 20)}, 62), true},
+		"half":  {slices.Repeat([]ingest.Event{call(1 << 20)}, 32), false},
+	} {
+		require.Equal(t, c.want, AtLimit(c.events), name)
 	}
 }

@@ -41,6 +41,17 @@ const (
 // SessionRoom counts down what may still be read of a session; the zero value is a whole one.
 type SessionRoom struct{ events, bytes int }
 
+// AtLimit reports whether a session of which these events were read may have more: the next event, as large as events can be,
+// would not have been read.
+func AtLimit(events []ingest.Event) bool {
+	var room SessionRoom
+	for i := range events {
+		room.Take(&events[i])
+	}
+	largest := ingest.DefaultLimits()
+	return room.events >= MaxSessionEvents || room.bytes > MaxSessionBytes-2*largest.Payload-largest.Text-largest.Record
+}
+
 // Take says whether the event is still within the limits. After the first that is not, none is.
 func (r *SessionRoom) Take(e *ingest.Event) bool {
 	size := len(e.Metadata)

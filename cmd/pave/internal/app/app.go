@@ -54,6 +54,7 @@ type App struct {
 	log       *slog.Logger
 	lock      *lock
 	disk      *disk
+	known     bool // the directory had a state before
 	state     *statestore.DB
 	events    store.Store
 	gate      *governance.Service
@@ -124,12 +125,13 @@ func (a *App) openDirectory(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	a.lock, a.disk = held, &disk{dir: a.opts.DataDir}
+	a.lock, a.disk = held, watchDisk(a.opts.DataDir)
 	a.defers(held.release)
 	return nil
 }
 
 func (a *App) openState(ctx context.Context) (err error) {
+	a.known = exists(filepath.Join(a.opts.DataDir, stateFile))
 	if a.state, err = statestore.Open(ctx, filepath.Join(a.opts.DataDir, stateFile)); err != nil {
 		return err
 	}
@@ -146,13 +148,24 @@ func (a *App) openEvents(ctx context.Context) (err error) {
 		return flows.NewError(flows.CodeConflict, fmt.Sprintf("the events of this data directory are on ClickHouse: give --clickhouse DSN"+
 			" (or PAVE_CLICKHOUSE, or clickhouse in the settings file); to go on with SQLite instead, remove %s and what it still holds", spool))
 	} else {
-		a.events, err = sqlite.Open(ctx, filepath.Join(a.opts.DataDir, eventsFile), sqlite.Options{})
+		file := filepath.Join(a.opts.DataDir, eventsFile)
+		if a.known && empty(file) {
+			a.log.WarnContext(ctx, "the data directory has a state and no recorded calls: "+eventsFile+" is missing or empty. "+
+				"If calls were recorded here, stop and restore it from a backup; an empty one is made now", "data_dir", a.opts.DataDir)
+		}
+		a.events, err = sqlite.Open(ctx, file, sqlite.Options{})
 	}
 	if err != nil {
 		return err
 	}
 	a.defers(a.events.Close)
 	return nil
+}
+
+// empty reports a file that is not there or holds nothing.
+func empty(path string) bool {
+	info, err := os.Stat(path)
+	return err != nil || info.Size() == 0
 }
 
 func exists(path string) bool {
