@@ -34,7 +34,7 @@ func (c *benchIngestCmd) Run(e *env) error {
 
 type benchMiningCmd struct {
 	Calls     int  `help:"Calls to generate." env:"PAVE_CALLS" default:"1000000"`
-	CountOnly bool `help:"Record sequences without values and leave out what needs values: for many calls."`
+	CountOnly bool `help:"Record sequences without values and leave out what needs values: for many calls." env:"PAVE_BENCH_COUNT_ONLY"`
 }
 
 // Run measures mining.

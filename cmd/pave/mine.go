@@ -16,11 +16,11 @@ type mineCmd struct {
 	To          time.Time `help:"Only sessions before this time (RFC 3339)." env:"PAVE_TO" format:"2006-01-02T15:04:05Z07:00"`
 	MinSessions int       `help:"A path must occur in this many sessions; 0 takes mining.min_sessions." env:"PAVE_MIN_SESSIONS"`
 	MaxLength   int       `help:"Longest path, 2 to 16; 0 takes mining.max_length." env:"PAVE_MAX_LENGTH"`
-	Incremental bool      `help:"Count the days that changed only, where that is enough (through a server)."`
-	Explain     string    `help:"Mine nothing; say why a path was or was not proposed, such as 'find_user > get_user'." placeholder:"PATTERN" xor:"what"`
-	WhyNot      bool      `help:"Mine nothing; list the frequent paths that the last pass did not propose, and what blocks each." xor:"what"`
-	Status      bool      `help:"Mine nothing; say how the mining loop of the server stands." xor:"what"`
-	Settings    bool      `help:"Mine nothing; list the settings of mining that are in force here." xor:"what"`
+	Incremental bool      `help:"Count the days that changed only, where that is enough (through a server)." env:"PAVE_INCREMENTAL"`
+	Explain     string    `help:"Mine nothing; say why a path was or was not proposed, such as 'find_user > get_user'." env:"PAVE_EXPLAIN" placeholder:"PATTERN" xor:"what"`
+	WhyNot      bool      `help:"Mine nothing; list the frequent paths that the last pass did not propose, and what blocks each." env:"PAVE_WHY_NOT" xor:"what"`
+	Status      bool      `help:"Mine nothing; say how the mining loop of the server stands." env:"PAVE_STATUS" xor:"what"`
+	Settings    bool      `help:"Mine nothing; list the settings of mining that are in force here." env:"PAVE_SETTINGS" xor:"what"`
 }
 
 // Run mines and waits for the end of the pass, or answers a question about mining.

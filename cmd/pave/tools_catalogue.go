@@ -109,8 +109,8 @@ func (c *toolsDriftCmd) Run(e *env) error {
 
 type toolsPinCmd struct {
 	Name  string `arg:"" help:"The tool's name."`
-	MCP   string `help:"The MCP server, when several list a tool of this name." name:"mcp" placeholder:"SERVER"`
-	Force bool   `help:"Accept a definition that does not take what agents were seen sending."`
+	MCP   string `help:"The MCP server, when several list a tool of this name." env:"PAVE_MCP_SERVER" name:"mcp" placeholder:"SERVER"`
+	Force bool   `help:"Accept a definition that does not take what agents were seen sending." env:"PAVE_FORCE"`
 }
 
 // Run accepts a definition.
@@ -126,9 +126,9 @@ func (c *toolsPinCmd) Run(e *env) error {
 
 type toolsImportCmd struct {
 	File    string `arg:"" help:"OpenAPI 3.0 or 3.1, JSON or YAML." type:"path"`
-	BaseURL string `help:"Used instead of the document's first server." name:"base-url" placeholder:"URL"`
-	Prefix  string `help:"Put before each tool's name." placeholder:"TEXT"`
-	Apply   bool   `help:"Declare the tools at once, instead of printing their tool file."`
+	BaseURL string `help:"Used instead of the document's first server." env:"PAVE_BASE_URL" name:"base-url" placeholder:"URL"`
+	Prefix  string `help:"Put before each tool's name." env:"PAVE_PREFIX" placeholder:"TEXT"`
+	Apply   bool   `help:"Declare the tools at once, instead of printing their tool file." env:"PAVE_APPLY"`
 }
 
 // Run imports a document.

@@ -43,8 +43,8 @@ func (c *workersListCmd) Run(e *env) error {
 
 type workersRunCmd struct {
 	Pool   string            `arg:"" help:"The pool that the tools' bindings name."`
-	Tool   map[string]string `help:"A tool and the program that serves it: it reads the input as JSON on standard input and prints its result as JSON." placeholder:"NAME=PROGRAM" required:""`
-	Worker string            `help:"Name of this worker." placeholder:"NAME"`
+	Tool   map[string]string `help:"A tool and the program that serves it: it reads the input as JSON on standard input and prints its result as JSON." env:"PAVE_TOOL" placeholder:"NAME=PROGRAM" required:""`
+	Worker string            `help:"Name of this worker." env:"PAVE_WORKER" placeholder:"NAME"`
 }
 
 // Run takes calls one after another until it is interrupted.
