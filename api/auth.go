@@ -40,14 +40,17 @@ func (s *Server) authorise(next echo.HandlerFunc) echo.HandlerFunc {
 			return next(c)
 		}
 		actor, err := s.authenticate(c.Request())
-		if err != nil {
-			return err
+		if err == nil && op.path == mcpPath {
+			err = s.deps.MCP.Admit(actor)
 		}
-		for _, scope := range op.scopes {
-			if !actor.Has(scope) {
-				return flows.NewError(flows.CodeForbidden,
-					fmt.Sprintf("this needs the scope %q; the key of %s has %s", scope, actor.Principal, scopeList(actor.Scopes)))
+		if err == nil {
+			err = op.permits(actor)
+		}
+		if err != nil {
+			if op.path == mcpPath {
+				s.deps.MCP.Denied(actor, err)
 			}
+			return err
 		}
 		if actor, err = actor.As(c.Request().Header.Get(HeaderActAs)); err != nil {
 			return err
@@ -55,6 +58,17 @@ func (s *Server) authorise(next echo.HandlerFunc) echo.HandlerFunc {
 		c.SetRequest(c.Request().WithContext(WithActor(c.Request().Context(), actor)))
 		return next(c)
 	}
+}
+
+// permits checks the scopes of an operation.
+func (o *operation) permits(actor governance.Actor) error {
+	for _, scope := range o.scopes {
+		if !actor.Has(scope) {
+			return flows.NewError(flows.CodeForbidden,
+				fmt.Sprintf("this needs the scope %q; the key of %s has %s", scope, actor.Principal, scopeList(actor.Scopes)))
+		}
+	}
+	return nil
 }
 
 func (s *Server) authenticate(r *http.Request) (governance.Actor, error) {

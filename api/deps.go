@@ -34,6 +34,7 @@ type Deps struct {
 	Runs        Runs
 	Workers     Workers
 	Discovery   Discovery
+	MCP         MCP
 	Mining      Mining
 	Passes      Passes
 	Keys        Keys
@@ -143,6 +144,16 @@ type Runs interface {
 	Explain(ctx context.Context, actor governance.Actor, name, version string) (*executor.Explanation, error)
 	Export(ctx context.Context, actor governance.Actor, name, version string, target export.Target, as string) (json.RawMessage, error)
 	Capabilities(ctx context.Context, actor governance.Actor) ([]runs.Capability, error)
+	Offers(ctx context.Context, actor governance.Actor) ([]runs.Offer, error)
+}
+
+// MCP is the face of flows as tools of the Model Context Protocol.
+type MCP interface {
+	// Admit holds a caller to a rate.
+	Admit(actor governance.Actor) error
+	// Denied keeps a refusal; actor is empty when nobody was authenticated.
+	Denied(actor governance.Actor, err error)
+	ServeHTTP(w http.ResponseWriter, r *http.Request, actor governance.Actor)
 }
 
 // Discovery asks MCP servers for their tools.

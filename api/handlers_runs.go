@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"time"
 
+	"pave/api/flowmcp"
 	"pave/api/gen"
 	"pave/executor"
 	"pave/flows"
@@ -25,7 +26,7 @@ func (h *handlers) RunFlow(ctx context.Context, r gen.RunFlowRequestObject) (gen
 	if err != nil {
 		return nil, err
 	}
-	req := runs.Request{Flow: r.Name, Version: r.Body.Version, Input: input, DynamicParams: params, IdempotencyKey: r.Params.IdempotencyKey,
+	req := runs.Request{TraceID: flowmcp.TraceID(r.Params.Traceparent), Flow: r.Name, Version: r.Body.Version, Input: input, DynamicParams: params, IdempotencyKey: r.Params.IdempotencyKey,
 		DryRun: r.Body.DryRun, DryRunUnsupported: string(r.Body.DryRunUnsupported)}
 	if r.Params.Wait != "" {
 		req.Detach = true
@@ -193,6 +194,9 @@ func runOf(run runs.Run) (gen.Run, error) {
 	}
 	if !run.Ended.IsZero() {
 		out.DurationMs = run.Ended.Sub(run.Started).Milliseconds()
+	}
+	if c := run.Continuation; c != nil {
+		out.HandBack, out.HandBackText = value.Encode(flowmcp.Stopped(run.State, run.ID, c)), c.Text()
 	}
 	if run.Result == nil {
 		return out, nil

@@ -25,6 +25,9 @@ func (s *Server) mountRaw() {
 	s.echo.POST("/v1/traces", echo.WrapHandler(s.deps.OTLP.Traces))
 	s.echo.POST("/v1/logs", echo.WrapHandler(s.deps.OTLP.Logs))
 	s.echo.POST("/v1/metrics", echo.WrapHandler(s.deps.OTLP.Metrics))
+	for _, method := range []string{http.MethodPost, http.MethodGet, http.MethodDelete} {
+		s.echo.Add(method, mcpPath, s.serveMCP)
+	}
 	s.echo.GET("/metrics", echo.WrapHandler(s.metrics.handler()))
 	s.echo.GET("/api/v1/me", s.me)
 	s.echo.POST("/api/v1/ui-session", s.signIn)

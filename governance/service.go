@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"pave/flows"
@@ -56,6 +57,7 @@ type Service struct {
 	now      func() time.Time
 	newID    func() string
 
+	changed   atomic.Pointer[func()]
 	serversMu sync.Mutex
 	servers   map[string]knownServer // by tenant/name
 
@@ -123,14 +125,22 @@ func (s *Service) update(ctx context.Context, actor Actor, action Action, fn fun
 
 // transact runs fn as one transaction; fn asks Decide itself, because the answer depends on what it reads.
 func (s *Service) transact(ctx context.Context, actor Actor, fn func(*change) error) error {
-	return visible(s.db.Update(ctx, func(tx *store.Tx) error {
+	err := visible(s.db.Update(ctx, func(tx *store.Tx) error {
 		policy, _, err := s.policyIn(&tx.Reader, tenantOf(actor))
 		if err != nil {
 			return err
 		}
 		return fn(&change{Tx: tx, s: s, actor: actor, tenant: tenantOf(actor), policy: policy, at: s.now().UTC()})
 	}))
+	if changed := s.changed.Load(); err == nil && changed != nil {
+		(*changed)()
+	}
+	return err
 }
+
+// OnChange calls fn after every change that went through, for those who keep something of flows or tools in memory. fn
+// must return at once.
+func (s *Service) OnChange(fn func()) { s.changed.Store(&fn) }
 
 // view runs fn on one snapshot when actor may read.
 func (s *Service) view(ctx context.Context, actor Actor, action Action, fn func(r *store.Reader, tenant string, policy Policy) error) error {

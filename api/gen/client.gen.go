@@ -167,6 +167,16 @@ type ClientInterface interface {
 	// Corresponds with POST /api/v1/dead-letters/{id}/retry (the `RetryDeadLetter` operationId).
 	RetryDeadLetter(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ExportOpenAPI The active flows as an OpenAPI document that other tools can import.
+	//
+	// Corresponds with GET /api/v1/exports/openapi (the `ExportOpenAPI` operationId).
+	ExportOpenAPI(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ExportTools All active flows as tool definitions.
+	//
+	// Corresponds with GET /api/v1/exports/tools (the `ExportTools` operationId).
+	ExportTools(ctx context.Context, params *ExportToolsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ListFlows Flows by name, each with its versions.
 	//
 	// Corresponds with GET /api/v1/flows (the `ListFlows` operationId).
@@ -969,6 +979,26 @@ type ClientInterface interface {
 	// Corresponds with GET /healthz (the `GetHealth` operationId).
 	GetHealth(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// EndMCP End an MCP session.
+	//
+	// Corresponds with DELETE /mcp (the `EndMCP` operationId).
+	EndMCP(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// StreamMCP What the server tells an MCP client by itself.
+	//
+	// Corresponds with GET /mcp (the `StreamMCP` operationId).
+	StreamMCP(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CallMCP Messages of MCP clients, to call flows as tools.
+	//
+	// Streamable HTTP of the Model Context Protocol. Every active flow whose safety is known and within the configured ceiling
+	// is a tool. The result of a call is what the flow's `returns` project, structured and as text; a flow that stops before
+	// its end says what is done, what is known and what remains. Dynamic params come from secrets that the operator bound to
+	// the caller, or from headers `Pave-Param-<name>`. The caller's trace is continued: `_meta.traceparent`, else the header.
+	//
+	// Corresponds with POST /mcp (the `CallMCP` operationId).
+	CallMCP(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// GetMetrics Metrics in the Prometheus text format.
 	//
 	// Corresponds with GET /metrics (the `GetMetrics` operationId).
@@ -1232,6 +1262,36 @@ func (c *Client) DeleteDeadLetter(ctx context.Context, id ID, reqEditors ...Requ
 // Corresponds with POST /api/v1/dead-letters/{id}/retry (the `RetryDeadLetter` operationId).
 func (c *Client) RetryDeadLetter(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewRetryDeadLetterRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ExportOpenAPI The active flows as an OpenAPI document that other tools can import.
+//
+// Corresponds with GET /api/v1/exports/openapi (the `ExportOpenAPI` operationId).
+func (c *Client) ExportOpenAPI(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewExportOpenAPIRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ExportTools All active flows as tool definitions.
+//
+// Corresponds with GET /api/v1/exports/tools (the `ExportTools` operationId).
+func (c *Client) ExportTools(ctx context.Context, params *ExportToolsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewExportToolsRequest(c.Server, params)
 	if err != nil {
 		return nil, err
 	}
@@ -3104,6 +3164,56 @@ func (c *Client) GetHealth(ctx context.Context, reqEditors ...RequestEditorFn) (
 	return c.Client.Do(req)
 }
 
+// EndMCP End an MCP session.
+//
+// Corresponds with DELETE /mcp (the `EndMCP` operationId).
+func (c *Client) EndMCP(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewEndMCPRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// StreamMCP What the server tells an MCP client by itself.
+//
+// Corresponds with GET /mcp (the `StreamMCP` operationId).
+func (c *Client) StreamMCP(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewStreamMCPRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CallMCP Messages of MCP clients, to call flows as tools.
+//
+// Streamable HTTP of the Model Context Protocol. Every active flow whose safety is known and within the configured ceiling
+// is a tool. The result of a call is what the flow's `returns` project, structured and as text; a flow that stops before
+// its end says what is done, what is known and what remains. Dynamic params come from secrets that the operator bound to
+// the caller, or from headers `Pave-Param-<name>`. The caller's trace is continued: `_meta.traceparent`, else the header.
+//
+// Corresponds with POST /mcp (the `CallMCP` operationId).
+func (c *Client) CallMCP(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCallMCPRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // GetMetrics Metrics in the Prometheus text format.
 //
 // Corresponds with GET /metrics (the `GetMetrics` operationId).
@@ -3725,6 +3835,83 @@ func NewRetryDeadLetterRequest(server string, id ID) (*http.Request, error) {
 	return req, nil
 }
 
+// NewExportOpenAPIRequest constructs an http.Request for the ExportOpenAPI method
+func NewExportOpenAPIRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/exports/openapi")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewExportToolsRequest constructs an http.Request for the ExportTools method
+func NewExportToolsRequest(server string, params *ExportToolsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/exports/tools")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "for", params.For, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewListFlowsRequest constructs an http.Request for the ListFlows method
 func NewListFlowsRequest(server string, params *ListFlowsParams) (*http.Request, error) {
 	var err error
@@ -4053,12 +4240,21 @@ func NewRunFlowRequestWithBody(server string, name FlowNameParam, params *RunFlo
 
 		var headerParam0 string
 
-		headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+		headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Traceparent", params.Traceparent, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 		if err != nil {
 			return nil, err
 		}
 
-		req.Header.Set("Idempotency-Key", headerParam0)
+		req.Header.Set("Traceparent", headerParam0)
+
+		var headerParam1 string
+
+		headerParam1, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+		if err != nil {
+			return nil, err
+		}
+
+		req.Header.Set("Idempotency-Key", headerParam1)
 
 	}
 
@@ -7539,6 +7735,87 @@ func NewGetHealthRequest(server string) (*http.Request, error) {
 	return req, nil
 }
 
+// NewEndMCPRequest constructs an http.Request for the EndMCP method
+func NewEndMCPRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/mcp")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewStreamMCPRequest constructs an http.Request for the StreamMCP method
+func NewStreamMCPRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/mcp")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCallMCPRequest constructs an http.Request for the CallMCP method
+func NewCallMCPRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/mcp")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewGetMetricsRequest constructs an http.Request for the GetMetrics method
 func NewGetMetricsRequest(server string) (*http.Request, error) {
 	var err error
@@ -7930,6 +8207,20 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /api/v1/dead-letters/{id}/retry (the `RetryDeadLetter` operationId).
 	RetryDeadLetterWithResponse(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*RetryDeadLetterResponse, error)
+
+	// ExportOpenAPIWithResponse The active flows as an OpenAPI document that other tools can import.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/exports/openapi (the `ExportOpenAPI` operationId).
+	ExportOpenAPIWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ExportOpenAPIResponse, error)
+
+	// ExportToolsWithResponse All active flows as tool definitions.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/exports/tools (the `ExportTools` operationId).
+	ExportToolsWithResponse(ctx context.Context, params *ExportToolsParams, reqEditors ...RequestEditorFn) (*ExportToolsResponse, error)
 
 	// ListFlowsWithResponse Flows by name, each with its versions.
 	//
@@ -8829,6 +9120,32 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /healthz (the `GetHealth` operationId).
 	GetHealthWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetHealthResponse, error)
 
+	// EndMCPWithResponse End an MCP session.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /mcp (the `EndMCP` operationId).
+	EndMCPWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*EndMCPResponse, error)
+
+	// StreamMCPWithResponse What the server tells an MCP client by itself.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /mcp (the `StreamMCP` operationId).
+	StreamMCPWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*StreamMCPResponse, error)
+
+	// CallMCPWithResponse Messages of MCP clients, to call flows as tools.
+	//
+	// Streamable HTTP of the Model Context Protocol. Every active flow whose safety is known and within the configured ceiling
+	// is a tool. The result of a call is what the flow's `returns` project, structured and as text; a flow that stops before
+	// its end says what is done, what is known and what remains. Dynamic params come from secrets that the operator bound to
+	// the caller, or from headers `Pave-Param-<name>`. The caller's trace is continued: `_meta.traceparent`, else the header.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /mcp (the `CallMCP` operationId).
+	CallMCPWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*CallMCPResponse, error)
+
 	// GetMetricsWithResponse Metrics in the Prometheus text format.
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -9408,6 +9725,102 @@ func (r RetryDeadLetterResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r RetryDeadLetterResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ExportOpenAPIResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *JSONSchema
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *ProblemAnswer
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ExportOpenAPIResponse) GetJSON200() *JSONSchema {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ExportOpenAPIResponse) GetApplicationProblemJSONDefault() *ProblemAnswer {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ExportOpenAPIResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ExportOpenAPIResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ExportOpenAPIResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ExportOpenAPIResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ExportToolsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *[]JSONSchema
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *ProblemAnswer
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ExportToolsResponse) GetJSON200() *[]JSONSchema {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ExportToolsResponse) GetApplicationProblemJSONDefault() *ProblemAnswer {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ExportToolsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ExportToolsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ExportToolsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ExportToolsResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -13269,6 +13682,171 @@ func (r GetHealthResponse) ContentType() string {
 	return ""
 }
 
+type EndMCPResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *map[string]interface{}
+	// JSONDefault the response for an HTTP default `application/json` response
+	JSONDefault *map[string]interface{}
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r EndMCPResponse) GetJSON200() *map[string]interface{} {
+	return r.JSON200
+}
+
+// GetJSONDefault returns the response for an HTTP default `application/json` response
+func (r EndMCPResponse) GetJSONDefault() *map[string]interface{} {
+	return r.JSONDefault
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r EndMCPResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r EndMCPResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r EndMCPResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r EndMCPResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r EndMCPResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type StreamMCPResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *map[string]interface{}
+	// JSONDefault the response for an HTTP default `application/json` response
+	JSONDefault *map[string]interface{}
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r StreamMCPResponse) GetJSON200() *map[string]interface{} {
+	return r.JSON200
+}
+
+// GetJSONDefault returns the response for an HTTP default `application/json` response
+func (r StreamMCPResponse) GetJSONDefault() *map[string]interface{} {
+	return r.JSONDefault
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r StreamMCPResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r StreamMCPResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r StreamMCPResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r StreamMCPResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r StreamMCPResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type CallMCPResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *map[string]interface{}
+	// JSONDefault the response for an HTTP default `application/json` response
+	JSONDefault *map[string]interface{}
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r CallMCPResponse) GetJSON200() *map[string]interface{} {
+	return r.JSON200
+}
+
+// GetJSONDefault returns the response for an HTTP default `application/json` response
+func (r CallMCPResponse) GetJSONDefault() *map[string]interface{} {
+	return r.JSONDefault
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r CallMCPResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r CallMCPResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CallMCPResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CallMCPResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CallMCPResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type GetMetricsResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -13822,6 +14400,32 @@ func (c *ClientWithResponses) RetryDeadLetterWithResponse(ctx context.Context, i
 		return nil, err
 	}
 	return ParseRetryDeadLetterResponse(rsp)
+}
+
+// ExportOpenAPIWithResponse The active flows as an OpenAPI document that other tools can import.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/exports/openapi (the `ExportOpenAPI` operationId).
+func (c *ClientWithResponses) ExportOpenAPIWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ExportOpenAPIResponse, error) {
+	rsp, err := c.ExportOpenAPI(ctx, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseExportOpenAPIResponse(rsp)
+}
+
+// ExportToolsWithResponse All active flows as tool definitions.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/exports/tools (the `ExportTools` operationId).
+func (c *ClientWithResponses) ExportToolsWithResponse(ctx context.Context, params *ExportToolsParams, reqEditors ...RequestEditorFn) (*ExportToolsResponse, error) {
+	rsp, err := c.ExportTools(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseExportToolsResponse(rsp)
 }
 
 // ListFlowsWithResponse Flows by name, each with its versions.
@@ -15358,6 +15962,50 @@ func (c *ClientWithResponses) GetHealthWithResponse(ctx context.Context, reqEdit
 	return ParseGetHealthResponse(rsp)
 }
 
+// EndMCPWithResponse End an MCP session.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /mcp (the `EndMCP` operationId).
+func (c *ClientWithResponses) EndMCPWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*EndMCPResponse, error) {
+	rsp, err := c.EndMCP(ctx, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseEndMCPResponse(rsp)
+}
+
+// StreamMCPWithResponse What the server tells an MCP client by itself.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /mcp (the `StreamMCP` operationId).
+func (c *ClientWithResponses) StreamMCPWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*StreamMCPResponse, error) {
+	rsp, err := c.StreamMCP(ctx, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseStreamMCPResponse(rsp)
+}
+
+// CallMCPWithResponse Messages of MCP clients, to call flows as tools.
+//
+// Streamable HTTP of the Model Context Protocol. Every active flow whose safety is known and within the configured ceiling
+// is a tool. The result of a call is what the flow's `returns` project, structured and as text; a flow that stops before
+// its end says what is done, what is known and what remains. Dynamic params come from secrets that the operator bound to
+// the caller, or from headers `Pave-Param-<name>`. The caller's trace is continued: `_meta.traceparent`, else the header.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /mcp (the `CallMCP` operationId).
+func (c *ClientWithResponses) CallMCPWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*CallMCPResponse, error) {
+	rsp, err := c.CallMCP(ctx, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCallMCPResponse(rsp)
+}
+
 // GetMetricsWithResponse Metrics in the Prometheus text format.
 //
 // Returns a wrapper object for the known response body format(s).
@@ -15832,6 +16480,72 @@ func ParseRetryDeadLetterResponse(rsp *http.Response) (*RetryDeadLetterResponse,
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
 		var dest DeadLetterRetry
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest ProblemAnswer
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseExportOpenAPIResponse parses an HTTP response from a ExportOpenAPIWithResponse call
+func ParseExportOpenAPIResponse(rsp *http.Response) (*ExportOpenAPIResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ExportOpenAPIResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest JSONSchema
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest ProblemAnswer
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseExportToolsResponse parses an HTTP response from a ExportToolsWithResponse call
+func ParseExportToolsResponse(rsp *http.Response) (*ExportToolsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ExportToolsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest []JSONSchema
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -18741,6 +19455,162 @@ func ParseGetHealthResponse(rsp *http.Response) (*GetHealthResponse, error) {
 			return nil, err
 		}
 		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseEndMCPResponse parses an HTTP response from a EndMCPWithResponse call
+func ParseEndMCPResponse(rsp *http.Response) (*EndMCPResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &EndMCPResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest map[string]interface{}
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case rsp.StatusCode == 202:
+		break // No content-type
+
+	case rsp.StatusCode == 204:
+		break // No content-type
+
+	case rsp.Header.Get("Content-Type") == "application/json" && true:
+		var dest map[string]interface{}
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	case rsp.Header.Get("Content-Type") == "application/problem+json" && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	case rsp.StatusCode == 200:
+	// Content-type (text/event-stream) unsupported
+
+	case true:
+		// Content-type (text/plain) unsupported
+
+	}
+
+	return response, nil
+}
+
+// ParseStreamMCPResponse parses an HTTP response from a StreamMCPWithResponse call
+func ParseStreamMCPResponse(rsp *http.Response) (*StreamMCPResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &StreamMCPResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest map[string]interface{}
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case rsp.StatusCode == 202:
+		break // No content-type
+
+	case rsp.StatusCode == 204:
+		break // No content-type
+
+	case rsp.Header.Get("Content-Type") == "application/json" && true:
+		var dest map[string]interface{}
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	case rsp.Header.Get("Content-Type") == "application/problem+json" && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	case rsp.StatusCode == 200:
+	// Content-type (text/event-stream) unsupported
+
+	case true:
+		// Content-type (text/plain) unsupported
+
+	}
+
+	return response, nil
+}
+
+// ParseCallMCPResponse parses an HTTP response from a CallMCPWithResponse call
+func ParseCallMCPResponse(rsp *http.Response) (*CallMCPResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CallMCPResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest map[string]interface{}
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case rsp.StatusCode == 202:
+		break // No content-type
+
+	case rsp.StatusCode == 204:
+		break // No content-type
+
+	case rsp.Header.Get("Content-Type") == "application/json" && true:
+		var dest map[string]interface{}
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	case rsp.Header.Get("Content-Type") == "application/problem+json" && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	case rsp.StatusCode == 200:
+	// Content-type (text/event-stream) unsupported
+
+	case true:
+		// Content-type (text/plain) unsupported
 
 	}
 

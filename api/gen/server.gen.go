@@ -49,6 +49,12 @@ type ServerInterface interface {
 	// RetryDeadLetter Take a request again as if it were sent now; it is removed when it can be read.
 	// (POST /api/v1/dead-letters/{id}/retry)
 	RetryDeadLetter(ctx echo.Context, id ID) error
+	// ExportOpenAPI The active flows as an OpenAPI document that other tools can import.
+	// (GET /api/v1/exports/openapi)
+	ExportOpenAPI(ctx echo.Context) error
+	// ExportTools All active flows as tool definitions.
+	// (GET /api/v1/exports/tools)
+	ExportTools(ctx echo.Context, params ExportToolsParams) error
 	// ListFlows Flows by name, each with its versions.
 	// (GET /api/v1/flows)
 	ListFlows(ctx echo.Context, params ListFlowsParams) error
@@ -444,6 +450,33 @@ func (w *ServerInterfaceWrapper) RetryDeadLetter(ctx echo.Context) error {
 	return err
 }
 
+// ExportOpenAPI converts echo context to params.
+func (w *ServerInterfaceWrapper) ExportOpenAPI(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ExportOpenAPI(ctx)
+	return err
+}
+
+// ExportTools converts echo context to params.
+func (w *ServerInterfaceWrapper) ExportTools(ctx echo.Context) error {
+	var err error
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ExportToolsParams
+	// ------------- Optional query parameter "for" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "for", ctx.QueryParams(), &params.For, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter for: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ExportTools(ctx, params)
+	return err
+}
+
 // ListFlows converts echo context to params.
 func (w *ServerInterfaceWrapper) ListFlows(ctx echo.Context) error {
 	var err error
@@ -583,6 +616,21 @@ func (w *ServerInterfaceWrapper) RunFlow(ctx echo.Context) error {
 	}
 
 	headers := ctx.Request().Header
+	// ------------- Optional header parameter "Traceparent" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Traceparent")]; found {
+		var Traceparent string
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for Traceparent, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Traceparent", valueList[0], &Traceparent, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter Traceparent: %s", err))
+		}
+
+		params.Traceparent = Traceparent
+	}
 	// ------------- Optional header parameter "Idempotency-Key" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
 		var IdempotencyKey string
@@ -2321,6 +2369,8 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.GET(options.BaseURL+"/api/v1/tools/:name/drift", wrapper.GetToolDrift, options.OperationMiddlewares["getToolDrift"]...)
 	router.POST(options.BaseURL+"/api/v1/tools/:name/pin", wrapper.PinTool, options.OperationMiddlewares["pinTool"]...)
 	router.GET(options.BaseURL+"/api/v1/mcp-servers", wrapper.ListMCPServers, options.OperationMiddlewares["listMCPServers"]...)
+	router.GET(options.BaseURL+"/api/v1/exports/openapi", wrapper.ExportOpenAPI, options.OperationMiddlewares["exportOpenAPI"]...)
+	router.GET(options.BaseURL+"/api/v1/exports/tools", wrapper.ExportTools, options.OperationMiddlewares["exportTools"]...)
 	router.GET(options.BaseURL+"/api/v1/workers", wrapper.ListWorkerPools, options.OperationMiddlewares["listWorkerPools"]...)
 	router.POST(options.BaseURL+"/api/v1/workers/:pool/poll", wrapper.PollWorkerPool, options.OperationMiddlewares["pollWorkerPool"]...)
 	router.POST(options.BaseURL+"/api/v1/worker-calls/:id/heartbeat", wrapper.RenewWorkerCall, options.OperationMiddlewares["renewWorkerCall"]...)
@@ -2803,6 +2853,83 @@ type RetryDeadLetterdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response RetryDeadLetterdefaultApplicationProblemPlusJSONResponse) VisitRetryDeadLetterResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportOpenAPIRequestObject struct {
+}
+
+type ExportOpenAPIResponseObject interface {
+	VisitExportOpenAPIResponse(w http.ResponseWriter) error
+}
+
+type ExportOpenAPI200JSONResponse JSONSchema
+
+func (response ExportOpenAPI200JSONResponse) VisitExportOpenAPIResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportOpenAPIdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ExportOpenAPIdefaultApplicationProblemPlusJSONResponse) VisitExportOpenAPIResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportToolsRequestObject struct {
+	Params ExportToolsParams
+}
+
+type ExportToolsResponseObject interface {
+	VisitExportToolsResponse(w http.ResponseWriter) error
+}
+
+type ExportTools200JSONResponse []JSONSchema
+
+func (response ExportTools200JSONResponse) VisitExportToolsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportToolsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ExportToolsdefaultApplicationProblemPlusJSONResponse) VisitExportToolsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -6094,6 +6221,12 @@ type StrictServerInterface interface {
 	// RetryDeadLetter Take a request again as if it were sent now; it is removed when it can be read.
 	// (POST /api/v1/dead-letters/{id}/retry)
 	RetryDeadLetter(ctx context.Context, request RetryDeadLetterRequestObject) (RetryDeadLetterResponseObject, error)
+	// ExportOpenAPI The active flows as an OpenAPI document that other tools can import.
+	// (GET /api/v1/exports/openapi)
+	ExportOpenAPI(ctx context.Context, request ExportOpenAPIRequestObject) (ExportOpenAPIResponseObject, error)
+	// ExportTools All active flows as tool definitions.
+	// (GET /api/v1/exports/tools)
+	ExportTools(ctx context.Context, request ExportToolsRequestObject) (ExportToolsResponseObject, error)
 	// ListFlows Flows by name, each with its versions.
 	// (GET /api/v1/flows)
 	ListFlows(ctx context.Context, request ListFlowsRequestObject) (ListFlowsResponseObject, error)
@@ -6617,6 +6750,54 @@ func (sh *strictHandler) RetryDeadLetter(ctx echo.Context, id ID) error {
 		return err
 	} else if validResponse, ok := response.(RetryDeadLetterResponseObject); ok {
 		return validResponse.VisitRetryDeadLetterResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ExportOpenAPI operation middleware
+func (sh *strictHandler) ExportOpenAPI(ctx echo.Context) error {
+	var request ExportOpenAPIRequestObject
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ExportOpenAPI(ctx.Request().Context(), request.(ExportOpenAPIRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ExportOpenAPI")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ExportOpenAPIResponseObject); ok {
+		return validResponse.VisitExportOpenAPIResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ExportTools operation middleware
+func (sh *strictHandler) ExportTools(ctx echo.Context, params ExportToolsParams) error {
+	var request ExportToolsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ExportTools(ctx.Request().Context(), request.(ExportToolsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ExportTools")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ExportToolsResponseObject); ok {
+		return validResponse.VisitExportToolsResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

@@ -1087,6 +1087,27 @@ func (e DiagramFormat) Valid() bool {
 	}
 }
 
+// Defines values for ExportToolsParamsFor.
+const (
+	ExportToolsParamsForAnthropic ExportToolsParamsFor = "anthropic"
+	ExportToolsParamsForMcp       ExportToolsParamsFor = "mcp"
+	ExportToolsParamsForOpenai    ExportToolsParamsFor = "openai"
+)
+
+// Valid indicates whether the value is a known member of the ExportToolsParamsFor enum.
+func (e ExportToolsParamsFor) Valid() bool {
+	switch e {
+	case ExportToolsParamsForAnthropic:
+		return true
+	case ExportToolsParamsForMcp:
+		return true
+	case ExportToolsParamsForOpenai:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for GetFlowDiagramParamsFormat.
 const (
 	GetFlowDiagramParamsFormatDot     GetFlowDiagramParamsFormat = "dot"
@@ -2752,18 +2773,25 @@ type Rollback struct {
 // Run defines model for Run.
 type Run struct {
 	// Approvals What the run asked for; in lists only of runs that wait.
-	Approvals        []RunApproval `json:"approvals,omitempty,omitzero"`
-	Caller           string        `json:"caller,omitempty,omitzero"`
-	CostUsdAvoided   float64       `json:"cost_usd_avoided,omitempty,omitzero"`
-	DryRun           bool          `json:"dry_run,omitempty,omitzero"`
-	DurationMs       int64         `json:"duration_ms,omitempty,omitzero"`
-	EndedAt          time.Time     `json:"ended_at,omitempty,omitzero"`
-	ErrorCode        string        `json:"error_code,omitempty,omitzero"`
-	ErrorMessage     string        `json:"error_message,omitempty,omitzero"`
-	Flow             string        `json:"flow"`
-	ID               string        `json:"id"`
-	LatencyMsAvoided float64       `json:"latency_ms_avoided,omitempty,omitzero"`
-	LlmCallsAvoided  float64       `json:"llm_calls_avoided,omitempty,omitzero"`
+	Approvals      []RunApproval `json:"approvals,omitempty,omitzero"`
+	Caller         string        `json:"caller,omitempty,omitzero"`
+	CostUsdAvoided float64       `json:"cost_usd_avoided,omitempty,omitzero"`
+	DryRun         bool          `json:"dry_run,omitempty,omitzero"`
+	DurationMs     int64         `json:"duration_ms,omitempty,omitzero"`
+	EndedAt        time.Time     `json:"ended_at,omitempty,omitzero"`
+	ErrorCode      string        `json:"error_code,omitempty,omitzero"`
+	ErrorMessage   string        `json:"error_message,omitempty,omitzero"`
+	Flow           string        `json:"flow"`
+
+	// HandBack Of a run that did not reach its end, in the answer to its start: status, reason, what is done, what is known, the
+	// step at which it stopped and what remains, so that the caller goes on from there.
+	HandBack json.RawMessage `json:"hand_back,omitempty,omitzero"`
+
+	// HandBackText The same in words.
+	HandBackText     string  `json:"hand_back_text,omitempty,omitzero"`
+	ID               string  `json:"id"`
+	LatencyMsAvoided float64 `json:"latency_ms_avoided,omitempty,omitzero"`
+	LlmCallsAvoided  float64 `json:"llm_calls_avoided,omitempty,omitzero"`
 
 	// Output Any JSON value.
 	Output JSON `json:"output,omitempty,omitzero"`
@@ -3443,6 +3471,14 @@ type ListDeadLettersParams struct {
 	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
 }
 
+// ExportToolsParams defines parameters for ExportTools.
+type ExportToolsParams struct {
+	For ExportToolsParamsFor `form:"for,omitempty" json:"for,omitempty,omitzero"`
+}
+
+// ExportToolsParamsFor defines parameters for ExportTools.
+type ExportToolsParamsFor string
+
 // ListFlowsParams defines parameters for ListFlows.
 type ListFlowsParams struct {
 	// Limit Rows on a page; 0 takes the default.
@@ -3469,7 +3505,10 @@ type RunFlowParams struct {
 	Stream bool `form:"stream,omitempty" json:"stream,omitempty,omitzero"`
 
 	// Wait How long to wait for the run, such as 10s; at most 10m.
-	Wait           Wait   `form:"wait,omitempty" json:"wait,omitempty,omitzero"`
+	Wait Wait `form:"wait,omitempty" json:"wait,omitempty,omitzero"`
+
+	// Traceparent W3C trace context; the run continues the trace.
+	Traceparent    string `json:"Traceparent,omitempty,omitzero"`
 	IdempotencyKey string `json:"Idempotency-Key,omitempty,omitzero"`
 }
 

@@ -29,10 +29,10 @@ type globals struct {
 	Output      string   `help:"Form of the output: ${enum}." short:"o" env:"PAVE_OUTPUT" enum:"table,json,yaml,jsonl" default:"table"`
 	Solo        bool     `help:"Solo mode: one person's installation, where the author may approve." env:"PAVE_SOLO"`
 	EgressAllow []string `help:"Addresses outside the public network that tool calls may reach: host:port or CIDR:port." env:"PAVE_EGRESS_ALLOW" placeholder:"ADDR"`
-	MCPStdio    bool     `help:"Start MCP servers that are programs of this machine." name:"mcp-stdio" env:"PAVE_MCP_STDIO" default:"true" negatable:""`
 
 	Mining      miningSettings `embed:"" prefix:"mining-"`
 	RunSettings runSettings    `embed:""`
+	MCP         mcpSettings    `embed:"" prefix:"mcp-"`
 }
 
 // cli is the command line.
@@ -48,6 +48,7 @@ type cli struct {
 	Promote     promoteCmd     `cmd:"" help:"Make an approved proposal an active flow."`
 	Flows       flowsCmd       `cmd:"" help:"List, show, draw, check, test, compare, propose and export flows."`
 	Tools       toolsCmd       `cmd:"" help:"Apply, list and show tools."`
+	Mcp         mcpCmd         `cmd:"" help:"Serve the flows as tools over standard input and output, for MCP clients that start programs."`
 	Workers     workersCmd     `cmd:"" help:"List worker pools, and serve one with programs."`
 	Run         runCmd         `cmd:"" help:"Run a flow."`
 	Resume      resumeCmd      `cmd:"" help:"Go on with an interrupted run from its last checkpoint."`

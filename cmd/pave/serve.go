@@ -157,6 +157,8 @@ func (c *serveCmd) check(g *globals) []string {
 	}
 	g.Mining.check(fault)
 	problems = append(problems, app.CheckEgress(g.EgressAllow)...)
+	own := g.MCP.options()
+	problems = append(problems, own.Check()...)
 	options := g.RunSettings.options()
 	problems = append(problems, options.Check()...)
 	return problems

@@ -37,8 +37,10 @@ type Run struct {
 	Result    *executor.RunResult
 	Avoided   Avoided
 	Approvals []Approval // that it asked for; nil in lists of runs that do not wait
-	Problem   *Problem   // why it did not go on, where that is no step's failure
-	Revision  int64      // rises with every change
+	// Continuation says how to go on where a run did not reach its end; nil when it did, and when it is read back.
+	Continuation *Continuation
+	Problem      *Problem // why it did not go on, where that is no step's failure
+	Revision     int64    // rises with every change
 	// Replayed is set when an idempotency key gave an earlier run.
 	Replayed bool
 

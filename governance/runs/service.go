@@ -145,7 +145,9 @@ type Request struct {
 	// final output that the caller gets and nowhere else.
 	DynamicParams  map[string]any
 	IdempotencyKey string
-	DryRun         bool
+	// TraceID continues the caller's trace, 32 hex digits; "" begins one.
+	TraceID string
+	DryRun  bool
 	// DryRunUnsupported is what a dry run does with a tool that it may not call: executor.DryRunSkip ("") or DryRunAbort.
 	DryRunUnsupported string
 	// Detach lets the run go on when the caller goes. Run answers at its end, and after Wait as it stands.
@@ -196,7 +198,7 @@ func (s *Service) Run(ctx context.Context, actor governance.Actor, req Request) 
 		Caller: actor.Principal, DryRun: req.DryRun, Started: s.now().UTC(), Revision: 1}
 	l := &live{tenant: tenant(actor), actor: actor, run: run, admission: admission, plan: plan, params: req.DynamicParams, careful: careful(admission),
 		log: &callLog{}, done: make(chan struct{})}
-	in := begun{TraceID: s.newID(), Unsupported: req.DryRunUnsupported, Plan: admission.Key, Called: calledAs(admission), Params: slices.Sorted(maps.Keys(req.DynamicParams))}
+	in := begun{TraceID: cmp.Or(req.TraceID, s.newID()), Unsupported: req.DryRunUnsupported, Plan: admission.Key, Called: calledAs(admission), Params: slices.Sorted(maps.Keys(req.DynamicParams))}
 	if first, err := s.begin(ctx, &req, l, in); first != nil || err != nil {
 		s.leave()
 		return first, err

@@ -20,6 +20,7 @@ func (s *Service) settle(ctx context.Context, l *live, result *executor.RunResul
 	if result != nil {
 		stored = executor.Redact(result, l.params)
 		run.Result = s.forCaller(result, stored)
+		run.Continuation = continuation(l.admission.Version.Flow, run.Result)
 	}
 	switch {
 	case errors.Is(err, errParams):

@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"pave/api"
+	"pave/api/flowmcp"
 	"pave/flows"
 	"pave/governance"
 	"pave/governance/loop"
@@ -38,7 +39,7 @@ type Options struct {
 	Solo           bool
 	Mining         loop.Settings
 	EgressAllow    []string
-	NoStdio        bool // MCP servers that are programs are not started
+	MCP            MCPOptions
 	Runs           RunOptions
 	Service        ServiceOptions
 	NoAuth         bool         // requests without a key are LocalPrincipal's; for loopback listeners only
@@ -67,6 +68,7 @@ type App struct {
 	dead      *deadLetters
 	rates     *ingest.RateLimiter
 	tools     *reach
+	flowTools *flowmcp.Server
 	runs      *runs.Service
 	loop      *loop.Loop
 	watcher   *watch.Watcher
@@ -85,7 +87,7 @@ func Open(ctx context.Context, opts Options) (*App, error) {
 	}
 	a := &App{opts: opts, log: opts.Logger}
 	for _, step := range []func(context.Context) error{
-		a.openDirectory, a.openState, a.openEvents, a.openRecorder, a.openGovernance, a.openRuns, a.openLoop, a.openAPI,
+		a.openDirectory, a.openState, a.openEvents, a.openRecorder, a.openGovernance, a.openRuns, a.openLoop, a.openMCP, a.openAPI,
 	} {
 		if err := step(ctx); err != nil {
 			return nil, errors.Join(err, a.Close())
@@ -223,7 +225,7 @@ func (a *App) openAPI(context.Context) (err error) {
 		return err
 	}
 	a.api, err = api.New(api.Deps{
-		Recorder: a.record, Proposals: a.gate, Flows: a.gate, Tools: a.gate, Runs: a.runs, Workers: a.tools.workers, Discovery: &discovery{a.tools.mcp, a.gate}, Mining: a.loop, Passes: a.gate,
+		Recorder: a.record, Proposals: a.gate, Flows: a.gate, Tools: a.gate, Runs: a.runs, Workers: a.tools.workers, Discovery: &discovery{a.tools.mcp, a.gate}, MCP: a.flowTools, Mining: a.loop, Passes: a.gate,
 		Discuss: a.gate, Keys: a.gate, Admin: a.gate, Reports: a.gate, Walks: &walks{events: a.events},
 		Sessions:    &sessions{events: a.events, assembler: a.assembler, loader: assembly.Loader{Store: a.events}},
 		Status:      &status{gate: a.gate, events: a.events, disk: a.disk},

@@ -28,7 +28,7 @@ func newReach(opts Options) (*reach, error) {
 		return nil, err
 	}
 	servers := &directory{log: func(string, ...any) {}}
-	remote, err := bindmcp.New(bindmcp.Options{Server: servers.server, Secret: secrets(opts.DataDir), EgressAllow: opts.EgressAllow, Stdio: !opts.NoStdio,
+	remote, err := bindmcp.New(bindmcp.Options{Server: servers.server, Secret: secrets(opts.DataDir), EgressAllow: opts.EgressAllow, Stdio: !opts.MCP.NoStdio,
 		Changed: servers.listed, Version: opts.Version})
 	if err != nil {
 		web.Close()

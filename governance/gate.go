@@ -1,0 +1,43 @@
+package governance
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"pave/governance/store"
+)
+
+// GateDecision is what the gate before a call decided.
+type GateDecision struct {
+	At      time.Time
+	Actor   string // "" when nobody was authenticated
+	Action  string // such as mcp.call
+	Object  string
+	Allowed bool
+	Reason  string // why not
+}
+
+// AuditDecisions adds decisions to the audit log, in their order, as one transaction.
+func (s *Service) AuditDecisions(ctx context.Context, tenant string, decisions []GateDecision) error {
+	return s.db.Update(ctx, func(tx *store.Tx) error {
+		for _, d := range decisions {
+			detail, err := json.Marshal(struct {
+				Allowed bool   `json:"allowed"`
+				Reason  string `json:"reason,omitempty"`
+			}{d.Allowed, d.Reason})
+			if err != nil {
+				return fmt.Errorf("audit detail: %w", err)
+			}
+			actor := d.Actor
+			if actor == "" {
+				actor = "anonymous"
+			}
+			if err := tx.Audit(tenant, store.AuditRow{At: d.At, Actor: actor, Action: d.Action, Object: d.Object, Detail: detail}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
