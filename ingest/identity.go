@@ -87,6 +87,30 @@ func identityOf(e *Event) string {
 	return ""
 }
 
+// ShownIdentity is the identity that ids of the event give, "" when it has none of them: of a span, or of a tool call with a
+// call id. A store may leave such an identity out and derive it again.
+func ShownIdentity(e *Event) string {
+	if e.TraceID != "" && e.SpanID != "" || e.Kind == KindToolCall && e.Call.CallID != "" {
+		return identityOf(e)
+	}
+	return ""
+}
+
+// SourceTotals is the Source of a session's totals, as recorded sessions have them beside their calls.
+const SourceTotals = "file/sessions"
+
+// PlaceIdentity is the identity of an event of a file by its place in its session, "" when it has no such place: its sequence
+// number, or that it stands for the whole session.
+func PlaceIdentity(e *Event) string {
+	switch {
+	case e.Source == SourceTotals:
+		return DeriveIdentity("file", e.SessionID, "totals")
+	case e.HasSeq:
+		return DeriveIdentity("file", e.Origin, strconv.Itoa(int(e.Kind)), "seq "+strconv.FormatInt(e.Seq, 10))
+	}
+	return ""
+}
+
 // DeriveIdentity makes an identity from a kind and parts: 128 bits of SHA-256 as 22 characters.
 func DeriveIdentity(kind string, parts ...string) string {
 	h := newDigest()

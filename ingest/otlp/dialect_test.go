@@ -318,7 +318,7 @@ func TestFilteredAndRejected(t *testing.T) {
 	spanOf(ss, 23, 10, "x", attrs{"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": strings.Repeat("x", 129)})
 	spanOf(ss, 24, 10, "x", attrs{"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "bad\xff", "gen_ai.tool.call.arguments": "{\"a\":\"\xfe\"}"})
 	events, stats = Reader{}.MapTraces(td)
-	require.Equal(t, Stats{Total: 10, Events: 7, Rejected: 3, Mended: 3, Reason: "a span has no trace or span id"}, stats, "beside a call, its neighbours are links")
+	require.Equal(t, Stats{Total: 10, Events: 7, Rejected: 3, Mended: 3, Reason: "a span has no trace or span id", Reasons: map[string]int{"no_id": 2, "tool_name": 1}}, stats, "beside a call, its neighbours are links")
 	last := events[1]
 	require.Equal(t, []string{"bad\uFFFD", "{\"a\":\"\uFFFD\"}"}, []string{last.Call.Tool, string(last.Call.Args)})
 }

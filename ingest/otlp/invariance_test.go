@@ -25,7 +25,7 @@ func TestInvariance(t *testing.T) {
 				s.to = s.from + int64(rapid.IntRange(0, 3).Draw(rt, "long"))
 				session := rapid.SampledFrom([]string{"", "", "s1", "s2"}).Draw(rt, "session")
 				id := rapid.SampledFrom([]string{"c1", "c2", "c3"})
-				switch rapid.IntRange(0, 4).Draw(rt, "kind") {
+				switch rapid.IntRange(0, 6).Draw(rt, "kind") {
 				case 0:
 					s.name, s.attrs = "invoke_agent a", attrs{"gen_ai.operation.name": "invoke_agent"}
 				case 1:
@@ -39,6 +39,13 @@ func TestInvariance(t *testing.T) {
 					if rapid.Bool().Draw(rt, "transport") {
 						s.attrs["mcp.session.id"] = "transport"
 					}
+				case 3:
+					s.name, s.attrs = "agent_step a", attrs{"mastra.span.type": "model_step", "gen_ai.operation.name": "agent_step",
+						"mastra.model_step.output": fmt.Sprintf(`{"toolCalls":[{"toolCallId":%q,"toolName":"find","args":{"q":1}}]}`, id.Draw(rt, "id"))}
+				case 4:
+					s.name, s.attrs = "claude_code.tool", attrs{"tool_name": "find", "tool_use_id": id.Draw(rt, "id"), "full_command": "ls"}
+				case 5:
+					s.name, s.attrs = "claude_code.tool.execution", attrs{"success": "false", "error": "E"}
 				default:
 					s.name, s.attrs = "execute_tool find", tool("find", id.Draw(rt, "id"), `{"q":1}`)
 				}

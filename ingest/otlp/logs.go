@@ -113,7 +113,7 @@ func (m *mapper) logRecord(lr plog.LogRecord) {
 	if e.Identity == "" {
 		e.Identity = ingest.DeriveIdentity("log", name, e.SessionID, e.TraceID, e.ParentSpanID, strconv.FormatInt(e.Start.UnixNano(), 10))
 	}
-	if reason := m.append(e); reason != "" {
+	if reason := m.append(e); reason != (refusal{}) {
 		m.stats.reject(reason)
 	}
 }

@@ -27,13 +27,22 @@ type Stats struct {
 	Mended   int // texts that were not valid UTF-8
 	// Reason says why the first one was rejected.
 	Reason string
+	// Reasons counts the rejected by code: no_id, tool_name, too_long. nil when none was.
+	Reasons map[string]int
 }
 
-func (s *Stats) reject(reason string) {
+// refusal is why a record cannot be used; the zero value is that it can.
+type refusal struct{ code, text string }
+
+func (s *Stats) reject(why refusal) {
 	s.Rejected++
 	if s.Reason == "" {
-		s.Reason = reason
+		s.Reason = why.text
 	}
+	if s.Reasons == nil {
+		s.Reasons = make(map[string]int)
+	}
+	s.Reasons[why.code]++
 }
 
 // MapTraces turns spans into events: tool calls, model calls, user messages, and spans that only link or name them.
@@ -92,7 +101,7 @@ func (m *mapper) scope(spans ptrace.SpanSlice) {
 	for i := range spans.Len() {
 		m.stats.Total++
 		e, rejected := m.header(spans.At(i))
-		if rejected != "" {
+		if rejected != (refusal{}) {
 			m.stats.reject(rejected)
 			continue
 		}
@@ -102,7 +111,7 @@ func (m *mapper) scope(spans ptrace.SpanSlice) {
 		if weak {
 			e.Metadata = m.weakSession()
 		}
-		if reason := m.span(&e); reason != "" {
+		if reason := m.span(&e); reason != (refusal{}) {
 			m.stats.reject(reason)
 			continue
 		}
@@ -125,9 +134,9 @@ func (m *mapper) scope(spans ptrace.SpanSlice) {
 }
 
 // header reads ids and times.
-func (m *mapper) header(s ptrace.Span) (e ingest.Event, rejected string) {
+func (m *mapper) header(s ptrace.Span) (e ingest.Event, rejected refusal) {
 	if s.TraceID().IsEmpty() || s.SpanID().IsEmpty() {
-		return e, "a span has no trace or span id"
+		return e, refusal{"no_id", "a span has no trace or span id"}
 	}
 	e = ingest.Event{TraceID: m.trace16(s.TraceID()), SpanID: s.SpanID().String(), OriginKind: ingest.OriginAgent, Source: "otlp"}
 	if p := s.ParentSpanID(); !p.IsEmpty() {
@@ -138,7 +147,7 @@ func (m *mapper) header(s ptrace.Span) (e ingest.Event, rejected string) {
 	if end := timeOf(s.EndTimestamp()); end.After(e.Start) && !e.Start.IsZero() {
 		e.Duration = end.Sub(e.Start)
 	}
-	return e, ""
+	return e, refusal{}
 }
 
 // trace16 is the trace id as hex, the same string for the spans of one trace.
@@ -158,8 +167,8 @@ func timeOf(ts pcommon.Timestamp) time.Time {
 }
 
 // span reads the span in the first dialect that knows it and appends its events; e.Kind stays 0 when none does. It
-// returns why the span cannot be used, "" when it can.
-func (m *mapper) span(e *ingest.Event) (rejected string) {
+// returns why the span cannot be used.
+func (m *mapper) span(e *ingest.Event) (rejected refusal) {
 	if m.r.mapping != nil {
 		if own := m.r.mapping.mapped(&m.r); own != nil {
 			own.call(&m.r, e)
@@ -174,7 +183,7 @@ func (m *mapper) span(e *ingest.Event) (rejected string) {
 		}
 	}
 	if is == roleNone {
-		return ""
+		return refusal{}
 	}
 	e.Source = "otlp/" + d.name
 	switch is {
@@ -210,7 +219,7 @@ func (m *mapper) span(e *ingest.Event) (rejected string) {
 
 // model appends a model call and, before it, the user's message that it answers; behind it the tool calls that its
 // messages tell of.
-func (m *mapper) model(d *dialect, e *ingest.Event) (rejected string) {
+func (m *mapper) model(d *dialect, e *ingest.Event) (rejected refusal) {
 	call := modelCall{LLMCall: ingest.LLMCall{Count: 1, InputTokens: -1, OutputTokens: -1, CachedTokens: -1}}
 	if d.model != nil {
 		d.model(&m.r, &call)
@@ -223,7 +232,7 @@ func (m *mapper) model(d *dialect, e *ingest.Event) (rejected string) {
 		user.Kind, user.User = ingest.KindUserMessage, &ingest.UserMessage{Text: call.user}
 		user.ParentSpanID, user.SpanID, user.Duration = e.SpanID, "", 0
 		user.Identity = ingest.DeriveIdentity("user", e.TraceID, e.SpanID)
-		if rejected := m.append(user); rejected != "" {
+		if rejected := m.append(user); rejected != (refusal{}) {
 			return rejected
 		}
 	}
@@ -231,11 +240,11 @@ func (m *mapper) model(d *dialect, e *ingest.Event) (rejected string) {
 	if call.asked != nil {
 		e.Metadata = m.modelMetadata(e.Metadata, call.asked.ids())
 	}
-	if rejected := m.append(*e); rejected != "" {
+	if rejected := m.append(*e); rejected != (refusal{}) {
 		return rejected
 	}
 	m.told(e, &call)
-	return ""
+	return refusal{}
 }
 
 // modelMetadata notes the ids of the calls that a model call asked for.
@@ -307,25 +316,25 @@ func (m *mapper) weakSession() json.RawMessage {
 }
 
 // append adds an event that keeps the limits.
-func (m *mapper) append(e ingest.Event) (rejected string) {
+func (m *mapper) append(e ingest.Event) (rejected refusal) {
 	if e.Call != nil {
 		switch reason := ingest.ToolNameProblem(e.Call.Tool, m.limits.ToolName); {
 		case reason != "":
-			return reason
+			return refusal{"tool_name", reason}
 		case len(e.Call.CallID) > m.limits.ID:
-			return fmt.Sprintf("a call id is longer than %d bytes", m.limits.ID)
+			return refusal{"too_long", fmt.Sprintf("a call id is longer than %d bytes", m.limits.ID)}
 		}
 	}
 	for _, id := range [...]*string{&e.SessionID, &e.RunID, &e.Agent} {
 		if len(*id) > m.limits.ID {
-			return fmt.Sprintf("a session id, run id or agent's name is longer than %d bytes", m.limits.ID)
+			return refusal{"too_long", fmt.Sprintf("a session id, run id or agent's name is longer than %d bytes", m.limits.ID)}
 		}
 	}
 	if e.Metadata == nil && e.Agent == "" {
 		e.Metadata = m.service
 	}
 	m.events = append(m.events, e)
-	return ""
+	return refusal{}
 }
 
 // resourceSession gives the resource's session to its events when none of them names one itself.

@@ -79,7 +79,8 @@ func (p *places) identify(e *ingest.Event) {
 	case e.Identity != "", e.TraceID != "" && e.SpanID != "", e.Call != nil && e.Call.CallID != "", e.Kind == ingest.KindSessionEnd:
 		return
 	case e.HasSeq:
-		place = "seq " + strconv.FormatInt(e.Seq, 10)
+		e.Identity = ingest.PlaceIdentity(e)
+		return
 	default:
 		key := e.Origin + "\x00" + strconv.Itoa(int(e.Kind))
 		place = strconv.Itoa(p.next[key])
@@ -158,9 +159,10 @@ func (s *sink) loadSidecar(path string) sidecar {
 func (t sessionTotal) event(first *ingest.Event) ingest.Event {
 	e := ingest.Event{
 		Kind: ingest.KindLLMCall, Origin: first.Origin, SessionID: first.SessionID, TraceID: first.TraceID,
-		Source: "file/sessions", OriginKind: ingest.OriginAgent, Identity: ingest.DeriveIdentity("file", first.SessionID, "totals"),
+		Source: ingest.SourceTotals, OriginKind: ingest.OriginAgent,
 		LLM: &ingest.LLMCall{Count: t.LLMCalls, InputTokens: -1, OutputTokens: -1, CachedTokens: -1},
 	}
+	e.Identity = ingest.PlaceIdentity(&e)
 	if t.AgentCost != nil {
 		e.LLM.CostUSD, e.LLM.HasCost = *t.AgentCost, true
 	}

@@ -38,6 +38,8 @@ const (
 	bitCost
 	bitTraceOrigin   // the origin is that of the trace id
 	bitSessionOrigin // the origin is that of the session id
+	bitShown         // the identity is the one that the event shows
+	bitPlace         // the identity is that of the event's place
 )
 
 // The origins that follow from an id of the event, as most do.
@@ -50,7 +52,8 @@ const (
 //
 // The head is two zstd frames. The first is: version, seconds that times count from, string table (count, sizes and
 // forms, bytes of the plain strings), number of records, their lengths, the records. The second is the strings that are
-// ids, packed: random bytes beside text would spoil the compression of both. A record refers to strings by their place
+// ids, packed: random bytes beside text would spoil the compression of both. What follows from other fields, as most origins
+// and identities do, is left out. A record refers to strings by their place
 // in the table and to its contents by offset and lengths in the payload. The payload is nothing but contents.
 type blockWriter struct {
 	base    int64
@@ -99,9 +102,12 @@ func (w *blockWriter) add(e *ingest.Event) uint64 {
 		r.uint(w.intern(e.Origin))
 	}
 	for _, s := range [...]string{
-		e.SessionID, e.TraceID, e.SpanID, e.ParentSpanID, e.RunID, e.Agent, e.Source, string(e.OriginKind), e.Identity,
+		e.SessionID, e.TraceID, e.SpanID, e.ParentSpanID, e.RunID, e.Agent, e.Source, string(e.OriginKind),
 	} {
 		r.uint(w.intern(s))
+	}
+	if bits&(bitShown|bitPlace) == 0 {
+		r.uint(w.intern(e.Identity))
 	}
 	r.int(e.Seq)
 	r.int(int64(e.Turn))
@@ -155,6 +161,13 @@ func bitsOf(e *ingest.Event) byte {
 		bits |= bitTraceOrigin
 	} else if id, ok := strings.CutPrefix(e.Origin, sessionOrigin); ok && id == e.SessionID {
 		bits |= bitSessionOrigin
+	}
+	switch {
+	case e.Identity == "":
+	case e.Identity == ingest.ShownIdentity(e):
+		bits |= bitShown
+	case e.Identity == ingest.PlaceIdentity(e):
+		bits |= bitPlace
 	}
 	return bits
 }
@@ -300,7 +313,10 @@ func (b *block) event(i uint64, e *ingest.Event) error {
 		e.Origin = sessionOrigin + e.SessionID
 	}
 	e.RunID, e.Agent, e.Source = r.interned(), r.interned(), r.interned()
-	e.OriginKind, e.Identity = ingest.OriginKind(r.interned()), r.interned()
+	e.OriginKind = ingest.OriginKind(r.interned())
+	if bits&(bitShown|bitPlace) == 0 {
+		e.Identity = r.interned()
+	}
 	e.Seq, e.Turn = r.int(), int32(r.int())
 	e.Start, e.Duration, e.Received = r.time(b.base), r.duration(), r.time(b.base)
 	r.offset = r.uint()
@@ -318,6 +334,13 @@ func (b *block) event(i uint64, e *ingest.Event) error {
 		}
 	case ingest.KindUserMessage:
 		e.User = &ingest.UserMessage{Text: r.text()}
+	}
+	switch {
+	case r.err != nil:
+	case bits&bitShown != 0 && (e.Kind != ingest.KindToolCall || e.Call != nil):
+		e.Identity = ingest.ShownIdentity(e)
+	case bits&bitPlace != 0:
+		e.Identity = ingest.PlaceIdentity(e)
 	}
 	return r.err
 }

@@ -64,6 +64,7 @@ type App struct {
 	record    *ingest.Recorder
 	receiver  *otlp.Handler
 	received  *prometheus.CounterVec
+	refused   *prometheus.CounterVec
 	letters   prometheus.Collector
 	dead      *deadLetters
 	rates     *ingest.RateLimiter
@@ -237,7 +238,7 @@ func (a *App) openAPI(context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	return errors.Join(a.api.Registry().Register(a.received), a.api.Registry().Register(a.letters),
+	return errors.Join(a.api.Registry().Register(a.received), a.api.Registry().Register(a.refused), a.api.Registry().Register(a.letters),
 		a.api.Registry().Register(&workerMetrics{a.tools.workers}))
 }
 

@@ -57,6 +57,8 @@ func (a *App) openReceiver(own config.Config, key []byte) error {
 	a.rates = own.Rates
 	a.received = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "pave_otlp_records_total", Help: "Spans and log records received, by signal and what became of them."}, []string{"signal", "outcome"})
+	a.refused = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "pave_otlp_rejected_total", Help: "Spans and log records that could not be used, by signal and reason."}, []string{"signal", "reason"})
 	a.letters = prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "pave_otlp_dead_letters", Help: "Requests kept because they could not be read."}, func() float64 {
 		count, _, _ := letters.Stats()
@@ -72,6 +74,9 @@ func (a *App) openReceiver(own config.Config, key []byte) error {
 			a.received.WithLabelValues(signal, "received").Add(float64(s.Total))
 			a.received.WithLabelValues(signal, "filtered").Add(float64(s.Filtered))
 			a.received.WithLabelValues(signal, "rejected").Add(float64(s.Rejected))
+			for reason, n := range s.Reasons {
+				a.refused.WithLabelValues(signal, reason).Add(float64(n))
+			}
 		}})
 	a.dead = &deadLetters{store: letters, receiver: a.receiver}
 	return nil
