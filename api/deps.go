@@ -223,6 +223,7 @@ type Admin interface {
 // Reports computes reports.
 type Reports interface {
 	Savings(ctx context.Context, actor governance.Actor, from, to time.Time) (*governance.SavingsReport, error)
+	Report(ctx context.Context, actor governance.Actor, kind governance.ReportKind, from, to time.Time) (*governance.Report, error)
 }
 
 // Walks surveys where agents walk.

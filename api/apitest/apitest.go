@@ -26,7 +26,7 @@ type contract struct {
 }
 
 var load = sync.OnceValues(func() (*contract, error) {
-	for _, media := range []string{"application/x-protobuf", "application/x-ndjson", "text/vnd.mermaid", "text/vnd.graphviz", "image/svg+xml", "text/html"} {
+	for _, media := range []string{"application/x-protobuf", "application/x-ndjson", "text/vnd.mermaid", "text/vnd.graphviz", "image/svg+xml", "text/html", "text/csv"} {
 		openapi3filter.RegisterBodyDecoder(media, openapi3filter.FileBodyDecoder)
 	}
 	doc, err := openapi3.NewLoader().LoadFromData(api.SpecYAML())

@@ -560,6 +560,17 @@ type ClientInterface interface {
 	// Corresponds with GET /api/v1/reports/savings (the `GetSavingsReport` operationId).
 	GetSavingsReport(ctx context.Context, params *GetSavingsReportParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// GetReport A report by UTC day, as JSON or CSV.
+	//
+	// Days without anything to say have no row. `savings-by-day`, `reliability`: runs of each flow version. `coverage`:
+	// recorded tool calls, those that agents made by hand on the paths of active flows (`walked_calls`) and those that
+	// flows made (`flow_steps`), with both as a share (`coverage`) and the second (`realised`). `adoption`: runs against
+	// walks by hand. `drift`: how many of the walks by hand are as the flow predicts (`conformance`), and how often the
+	// version was taken out of service.
+	//
+	// Corresponds with GET /api/v1/reports/{kind} (the `GetReport` operationId).
+	GetReport(ctx context.Context, kind GetReportParamsKind, params *GetReportParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ListRuns Flow runs, newest first.
 	//
 	// Corresponds with GET /api/v1/runs (the `ListRuns` operationId).
@@ -2195,6 +2206,27 @@ func (c *Client) GetActivityReport(ctx context.Context, params *GetActivityRepor
 // Corresponds with GET /api/v1/reports/savings (the `GetSavingsReport` operationId).
 func (c *Client) GetSavingsReport(ctx context.Context, params *GetSavingsReportParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetSavingsReportRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetReport A report by UTC day, as JSON or CSV.
+//
+// Days without anything to say have no row. `savings-by-day`, `reliability`: runs of each flow version. `coverage`:
+// recorded tool calls, those that agents made by hand on the paths of active flows (`walked_calls`) and those that
+// flows made (`flow_steps`), with both as a share (`coverage`) and the second (`realised`). `adoption`: runs against
+// walks by hand. `drift`: how many of the walks by hand are as the flow predicts (`conformance`), and how often the
+// version was taken out of service.
+//
+// Corresponds with GET /api/v1/reports/{kind} (the `GetReport` operationId).
+func (c *Client) GetReport(ctx context.Context, kind GetReportParamsKind, params *GetReportParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetReportRequest(c.Server, kind, params)
 	if err != nil {
 		return nil, err
 	}
@@ -5915,6 +5947,79 @@ func NewGetSavingsReportRequest(server string, params *GetSavingsReportParams) (
 	return req, nil
 }
 
+// NewGetReportRequest constructs an http.Request for the GetReport method
+func NewGetReportRequest(server string, kind GetReportParamsKind, params *GetReportParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "kind", kind, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/reports/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "from", params.From, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "to", params.To, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "format", params.Format, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewListRunsRequest constructs an http.Request for the ListRuns method
 func NewListRunsRequest(server string, params *ListRunsParams) (*http.Request, error) {
 	var err error
@@ -8652,6 +8757,19 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /api/v1/reports/savings (the `GetSavingsReport` operationId).
 	GetSavingsReportWithResponse(ctx context.Context, params *GetSavingsReportParams, reqEditors ...RequestEditorFn) (*GetSavingsReportResponse, error)
+
+	// GetReportWithResponse A report by UTC day, as JSON or CSV.
+	//
+	// Days without anything to say have no row. `savings-by-day`, `reliability`: runs of each flow version. `coverage`:
+	// recorded tool calls, those that agents made by hand on the paths of active flows (`walked_calls`) and those that
+	// flows made (`flow_steps`), with both as a share (`coverage`) and the second (`realised`). `adoption`: runs against
+	// walks by hand. `drift`: how many of the walks by hand are as the flow predicts (`conformance`), and how often the
+	// version was taken out of service.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/reports/{kind} (the `GetReport` operationId).
+	GetReportWithResponse(ctx context.Context, kind GetReportParamsKind, params *GetReportParams, reqEditors ...RequestEditorFn) (*GetReportResponse, error)
 
 	// ListRunsWithResponse Flow runs, newest first.
 	//
@@ -11759,6 +11877,54 @@ func (r GetSavingsReportResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r GetSavingsReportResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetReportResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Report
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *ProblemAnswer
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetReportResponse) GetJSON200() *Report {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r GetReportResponse) GetApplicationProblemJSONDefault() *ProblemAnswer {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r GetReportResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetReportResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetReportResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetReportResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -15171,6 +15337,25 @@ func (c *ClientWithResponses) GetSavingsReportWithResponse(ctx context.Context, 
 	return ParseGetSavingsReportResponse(rsp)
 }
 
+// GetReportWithResponse A report by UTC day, as JSON or CSV.
+//
+// Days without anything to say have no row. `savings-by-day`, `reliability`: runs of each flow version. `coverage`:
+// recorded tool calls, those that agents made by hand on the paths of active flows (`walked_calls`) and those that
+// flows made (`flow_steps`), with both as a share (`coverage`) and the second (`realised`). `adoption`: runs against
+// walks by hand. `drift`: how many of the walks by hand are as the flow predicts (`conformance`), and how often the
+// version was taken out of service.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/reports/{kind} (the `GetReport` operationId).
+func (c *ClientWithResponses) GetReportWithResponse(ctx context.Context, kind GetReportParamsKind, params *GetReportParams, reqEditors ...RequestEditorFn) (*GetReportResponse, error) {
+	rsp, err := c.GetReport(ctx, kind, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetReportResponse(rsp)
+}
+
 // ListRunsWithResponse Flow runs, newest first.
 //
 // Returns a wrapper object for the known response body format(s).
@@ -18027,6 +18212,42 @@ func ParseGetSavingsReportResponse(rsp *http.Response) (*GetSavingsReportRespons
 			return nil, err
 		}
 		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetReportResponse parses an HTTP response from a GetReportWithResponse call
+func ParseGetReportResponse(rsp *http.Response) (*GetReportResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetReportResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Report
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest ProblemAnswer
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	case rsp.StatusCode == 200:
+		// Content-type (text/csv) unsupported
 
 	}
 

@@ -166,6 +166,9 @@ type ServerInterface interface {
 	// GetSavingsReport What the runs of each flow avoided.
 	// (GET /api/v1/reports/savings)
 	GetSavingsReport(ctx echo.Context, params GetSavingsReportParams) error
+	// GetReport A report by UTC day, as JSON or CSV.
+	// (GET /api/v1/reports/{kind})
+	GetReport(ctx echo.Context, kind GetReportParamsKind, params GetReportParams) error
 	// ListRuns Flow runs, newest first.
 	// (GET /api/v1/runs)
 	ListRuns(ctx echo.Context, params ListRunsParams) error
@@ -1472,6 +1475,45 @@ func (w *ServerInterfaceWrapper) GetSavingsReport(ctx echo.Context) error {
 	return err
 }
 
+// GetReport converts echo context to params.
+func (w *ServerInterfaceWrapper) GetReport(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "kind" -------------
+	var kind GetReportParamsKind
+
+	err = runtime.BindStyledParameterWithOptions("simple", "kind", ctx.Param("kind"), &kind, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter kind: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetReportParams
+	// ------------- Optional query parameter "from" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "from", ctx.QueryParams(), &params.From, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter from: %s", err))
+	}
+
+	// ------------- Optional query parameter "to" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "to", ctx.QueryParams(), &params.To, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter to: %s", err))
+	}
+
+	// ------------- Optional query parameter "format" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "format", ctx.QueryParams(), &params.Format, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter format: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetReport(ctx, kind, params)
+	return err
+}
+
 // ListRuns converts echo context to params.
 func (w *ServerInterfaceWrapper) ListRuns(ctx echo.Context) error {
 	var err error
@@ -2378,6 +2420,7 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.POST(options.BaseURL+"/api/v1/worker-calls/:id/error", wrapper.FailWorkerCall, options.OperationMiddlewares["failWorkerCall"]...)
 	router.GET(options.BaseURL+"/api/v1/follows", wrapper.GetFollows, options.OperationMiddlewares["getFollows"]...)
 	router.GET(options.BaseURL+"/api/v1/reports/activity", wrapper.GetActivityReport, options.OperationMiddlewares["getActivityReport"]...)
+	router.GET(options.BaseURL+"/api/v1/reports/:kind", wrapper.GetReport, options.OperationMiddlewares["getReport"]...)
 	router.GET(options.BaseURL+"/api/v1/reports/savings", wrapper.GetSavingsReport, options.OperationMiddlewares["getSavingsReport"]...)
 	router.GET(options.BaseURL+"/api/v1/api-keys", wrapper.ListAPIKeys, options.OperationMiddlewares["listApiKeys"]...)
 	router.POST(options.BaseURL+"/api/v1/api-keys", wrapper.CreateAPIKey, options.OperationMiddlewares["createApiKey"]...)
@@ -4585,6 +4628,66 @@ func (response GetSavingsReportdefaultApplicationProblemPlusJSONResponse) VisitG
 	return err
 }
 
+type GetReportRequestObject struct {
+	Kind   GetReportParamsKind `json:"kind"`
+	Params GetReportParams
+}
+
+type GetReportResponseObject interface {
+	VisitGetReportResponse(w http.ResponseWriter) error
+}
+
+type GetReport200JSONResponse Report
+
+func (response GetReport200JSONResponse) VisitGetReportResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetReport200TextCsvResponse struct {
+	Body          io.Reader
+	ContentLength int64
+}
+
+func (response GetReport200TextCsvResponse) VisitGetReportResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "text/csv")
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.WriteHeader(200)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	_, err := io.Copy(w, response.Body)
+	return err
+}
+
+type GetReportdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetReportdefaultApplicationProblemPlusJSONResponse) VisitGetReportResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListRunsRequestObject struct {
 	Params ListRunsParams
 }
@@ -6338,6 +6441,9 @@ type StrictServerInterface interface {
 	// GetSavingsReport What the runs of each flow avoided.
 	// (GET /api/v1/reports/savings)
 	GetSavingsReport(ctx context.Context, request GetSavingsReportRequestObject) (GetSavingsReportResponseObject, error)
+	// GetReport A report by UTC day, as JSON or CSV.
+	// (GET /api/v1/reports/{kind})
+	GetReport(ctx context.Context, request GetReportRequestObject) (GetReportResponseObject, error)
 	// ListRuns Flow runs, newest first.
 	// (GET /api/v1/runs)
 	ListRuns(ctx context.Context, request ListRunsRequestObject) (ListRunsResponseObject, error)
@@ -8074,6 +8180,32 @@ func (sh *strictHandler) GetSavingsReport(ctx echo.Context, params GetSavingsRep
 		return err
 	} else if validResponse, ok := response.(GetSavingsReportResponseObject); ok {
 		return validResponse.VisitGetSavingsReportResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetReport operation middleware
+func (sh *strictHandler) GetReport(ctx echo.Context, kind GetReportParamsKind, params GetReportParams) error {
+	var request GetReportRequestObject
+
+	request.Kind = kind
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetReport(ctx.Request().Context(), request.(GetReportRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetReport")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetReportResponseObject); ok {
+		return validResponse.VisitGetReportResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

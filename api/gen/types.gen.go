@@ -1237,6 +1237,51 @@ func (e ListProposalsParamsSort) Valid() bool {
 	}
 }
 
+// Defines values for GetReportParamsFormat.
+const (
+	GetReportParamsFormatCsv  GetReportParamsFormat = "csv"
+	GetReportParamsFormatJSON GetReportParamsFormat = "json"
+)
+
+// Valid indicates whether the value is a known member of the GetReportParamsFormat enum.
+func (e GetReportParamsFormat) Valid() bool {
+	switch e {
+	case GetReportParamsFormatCsv:
+		return true
+	case GetReportParamsFormatJSON:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for GetReportParamsKind.
+const (
+	GetReportParamsKindAdoption     GetReportParamsKind = "adoption"
+	GetReportParamsKindCoverage     GetReportParamsKind = "coverage"
+	GetReportParamsKindDrift        GetReportParamsKind = "drift"
+	GetReportParamsKindReliability  GetReportParamsKind = "reliability"
+	GetReportParamsKindSavingsByDay GetReportParamsKind = "savings-by-day"
+)
+
+// Valid indicates whether the value is a known member of the GetReportParamsKind enum.
+func (e GetReportParamsKind) Valid() bool {
+	switch e {
+	case GetReportParamsKindAdoption:
+		return true
+	case GetReportParamsKindCoverage:
+		return true
+	case GetReportParamsKindDrift:
+		return true
+	case GetReportParamsKindReliability:
+		return true
+	case GetReportParamsKindSavingsByDay:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for GetRunDiagramParamsFormat.
 const (
 	GetRunDiagramParamsFormatDot     GetRunDiagramParamsFormat = "dot"
@@ -2720,6 +2765,9 @@ type ReplayWindow struct {
 	SessionID string        `json:"session_id"`
 }
 
+// Report defines model for Report.
+type Report = json.RawMessage
+
 // ResumeRequest defines model for ResumeRequest.
 type ResumeRequest struct {
 	// DynamicParams Those that the run had; they are not kept.
@@ -3680,6 +3728,22 @@ type GetSavingsReportParams struct {
 	// To Exclusive.
 	To To `form:"to,omitempty" json:"to,omitempty,omitzero"`
 }
+
+// GetReportParams defines parameters for GetReport.
+type GetReportParams struct {
+	// From Inclusive.
+	From From `form:"from,omitempty" json:"from,omitempty,omitzero"`
+
+	// To Exclusive.
+	To     To                    `form:"to,omitempty" json:"to,omitempty,omitzero"`
+	Format GetReportParamsFormat `form:"format,omitempty" json:"format,omitempty,omitzero"`
+}
+
+// GetReportParamsFormat defines parameters for GetReport.
+type GetReportParamsFormat string
+
+// GetReportParamsKind defines parameters for GetReport.
+type GetReportParamsKind string
 
 // ListRunsParams defines parameters for ListRuns.
 type ListRunsParams struct {

@@ -18,12 +18,16 @@ import (
 
 // withoutCommand are the operations that no command calls, each with what stands for it.
 var withoutCommand = map[string]string{
-	"exportTraces":  "telemetry exporters speak it; pave import reads the same data from files",
-	"exportLogs":    "as exportTraces",
-	"exportMetrics": "as exportTraces",
-	"signIn":        "browser sessions; the command line sends its key",
-	"signOut":       "as signIn",
-	"getMe":         "the web UI asks; pave keys list tells what keys may do",
+	"exportTraces":   "telemetry exporters speak it; pave import reads the same data from files",
+	"exportLogs":     "as exportTraces",
+	"exportMetrics":  "as exportTraces",
+	"signIn":         "browser sessions; the command line sends its key",
+	"signOut":        "as signIn",
+	"getMe":          "the web UI asks; pave keys list tells what keys may do",
+	"getFlowSchema":  "pave flows schema prints the same document, which is part of the program",
+	"getFlowDiagram": "pave flows viz draws with the same code, files too",
+	"explainFlow":    "pave flows explain says it with the same code, of files too",
+	"putTool":        "pave tools apply, which takes any number of tools",
 }
 
 // TestEveryOperationHasACommand walks the contract: what the API can do, the command line can do, with --server and

@@ -13,12 +13,24 @@ import (
 func invalidInput(message string) error { return flows.NewError(flows.CodeInvalid, message) }
 
 type reportCmd struct {
+	Kind string    `arg:"" optional:"" help:"${enum}. savings sums what runs avoided; the others are by day." enum:"savings,savings-by-day,coverage,drift,reliability,adoption,activity,follows" default:"savings"`
+	CSV  bool      `help:"As CSV; of reports by day." name:"csv" env:"PAVE_CSV"`
 	From time.Time `help:"Only runs from this time on (RFC 3339)." env:"PAVE_FROM" format:"2006-01-02T15:04:05Z07:00"`
 	To   time.Time `help:"Only runs before this time (RFC 3339)." env:"PAVE_TO" format:"2006-01-02T15:04:05Z07:00"`
 }
 
-// Run prints the savings report.
+// Run prints a report.
 func (c *reportCmd) Run(e *env) error {
+	switch c.Kind {
+	case "savings":
+	case "activity", "follows":
+		return c.walks(e)
+	default:
+		return c.byDay(e)
+	}
+	if c.CSV {
+		return errUsage("--csv: of reports by day; take savings-by-day")
+	}
 	return e.withClient(func(cl *client) error {
 		resp, err := check(cl.GetSavingsReportWithResponse(e.ctx, &gen.GetSavingsReportParams{From: c.From, To: c.To}))
 		if err != nil {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -67,6 +68,22 @@ func (r *Reader) AuditEvents(tenant string, after int64, limit int) ([]AuditRow,
 		return a, err
 	}, `SELECT seq, at, actor, action, object, detail, prev_sum, sum FROM audit_events
 		WHERE tenant = ? AND seq > ? ORDER BY seq LIMIT ?`, tenant, after, clampLimit(limit))
+}
+
+// AuditOf lists the events with one of the actions in [from, to), oldest first, without their details and sums; zero
+// times leave a side open.
+func (r *Reader) AuditOf(tenant string, actions []string, from, to time.Time) ([]AuditRow, error) {
+	args := []any{tenant, micros(from), micros(to), micros(to)}
+	for _, action := range actions {
+		args = append(args, action)
+	}
+	return collect(r, func(s scanner) (a AuditRow, err error) {
+		var at int64
+		err = s.Scan(&a.Seq, &at, &a.Actor, &a.Action, &a.Object)
+		a.At = fromMicros(at)
+		return a, err
+	}, `SELECT seq, at, actor, action, object FROM audit_events WHERE tenant = ? AND at >= ? AND (? = 0 OR at < ?)
+		AND action IN (?`+strings.Repeat(", ?", len(actions)-1)+`) ORDER BY seq`, args...)
 }
 
 // VerifyAudit walks the whole chain and returns its length, or ErrChain naming the first event that was

@@ -118,6 +118,7 @@ type Store interface {
 	RunStats(ctx context.Context, tenant string, from, to time.Time) ([]RunStat, error)
 
 	Tallies
+	Series
 
 	// Stats counts what is stored.
 	Stats(ctx context.Context, tenant string) (Stats, error)

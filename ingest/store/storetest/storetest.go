@@ -34,6 +34,7 @@ func Exercise(t *testing.T, open func(t *testing.T) store.Store, caps Capabiliti
 		{"tallies", testTallies},
 		{"sessions", testSessions},
 		{"runs", testRuns},
+		{"series", testSeries},
 		{"stats", testStats},
 		{"hostile", testHostile},
 		{"concurrency", testConcurrency},
