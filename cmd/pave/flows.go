@@ -24,6 +24,7 @@ type flowsCmd struct {
 	Rollback     flowsRollbackCmd     `cmd:"" help:"Make an earlier version of a flow the one that runs."`
 	Apply        flowsApplyCmd        `cmd:"" help:"Propose the flows of files for review."`
 	Export       flowsExportCmd       `cmd:"" help:"Print a flow as a tool definition for OpenAI, Anthropic or MCP."`
+	ExportAll    flowsExportAllCmd    `cmd:"" help:"Print all active flows as one OpenAPI document, or as tool definitions."`
 	Profile      flowsProfileCmd      `cmd:"" help:"Show how long recorded runs and their steps took."`
 	Optimize     flowsOptimizeCmd     `cmd:"" help:"Suggest what could be better in a linear flow."`
 	Capabilities flowsCapabilitiesCmd `cmd:"" help:"List active flows that have a capability id."`

@@ -20,6 +20,7 @@ type mineCmd struct {
 	Explain     string    `help:"Mine nothing; say why a path was or was not proposed, such as 'find_user > get_user'." env:"PAVE_EXPLAIN" placeholder:"PATTERN" xor:"what"`
 	WhyNot      bool      `help:"Mine nothing; list the frequent paths that the last pass did not propose, and what blocks each." env:"PAVE_WHY_NOT" xor:"what"`
 	Status      bool      `help:"Mine nothing; say how the mining loop of the server stands." env:"PAVE_STATUS" xor:"what"`
+	Pass        string    `help:"Mine nothing; show what this pass found." env:"PAVE_PASS" placeholder:"ID" xor:"what"`
 	Settings    bool      `help:"Mine nothing; list the settings of mining that are in force here." env:"PAVE_SETTINGS" xor:"what"`
 }
 
@@ -36,6 +37,12 @@ func (c *mineCmd) Run(e *env) error {
 		switch {
 		case c.Explain != "":
 			return c.explain(e, cl)
+		case c.Pass != "":
+			resp, err := check(cl.GetMiningRunWithResponse(e.ctx, c.Pass))
+			if err != nil {
+				return err
+			}
+			return e.print(resp.GetBody(), func(w io.Writer) error { return mineTable(w, resp.JSON200) })
 		case c.WhyNot:
 			return whyNot(e, cl)
 		case c.Status:

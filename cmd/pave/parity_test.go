@@ -27,6 +27,9 @@ var withoutCommand = map[string]string{
 	"getFlowSchema":  "pave flows schema prints the same document, which is part of the program",
 	"getFlowDiagram": "pave flows viz draws with the same code, files too",
 	"explainFlow":    "pave flows explain says it with the same code, of files too",
+	"callMCP":        "MCP clients speak it; pave mcp serves the same over standard input and output",
+	"streamMCP":      "as callMCP",
+	"endMCP":         "as callMCP",
 	"putTool":        "pave tools apply, which takes any number of tools",
 }
 
