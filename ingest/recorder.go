@@ -35,6 +35,9 @@ type RecorderOptions struct {
 	Redactor Redactor
 	// Policy is applied before redaction; the zero value keeps everything.
 	Policy Policy
+	// Classify may change who made a call (OriginKind) before anything is stored, by what the process knows beside the
+	// record. It must be quick. nil changes nothing.
+	Classify func(tenant string, e *Event)
 	// Admit is asked before a request is taken, such as for free disk space. Its error refuses the request and
 	// should be a *flows.Error (CodeFull, CodeUnavailable). It must be quick. nil takes everything.
 	Admit func() error
@@ -169,6 +172,9 @@ func (r *Recorder) prepare(tenant string, events []Event) *submission {
 	cut := 0
 	for i := range events {
 		e := &events[i]
+		if r.opts.Classify != nil {
+			r.opts.Classify(tenant, e)
+		}
 		r.opts.Policy.inspect(e)
 		if prepare(e, r.opts.Redactor, &r.opts.Limits) {
 			cut++

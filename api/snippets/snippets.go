@@ -6,5 +6,5 @@ import "embed"
 
 // Files are the snippets by path, such as "worker/python/pave_worker.py".
 //
-//go:embed worker
+//go:embed worker agents
 var Files embed.FS

@@ -68,6 +68,7 @@ func (rd Reader) MapTraces(td ptrace.Traces) ([]ingest.Event, Stats) {
 
 // mapper turns one request into events.
 type mapper struct {
+	flow    string // the flow run that the span at hand worked for, "" for none
 	r       record
 	limits  ingest.Limits
 	events  []ingest.Event
@@ -143,11 +144,24 @@ func (m *mapper) header(s ptrace.Span) (e ingest.Event, rejected refusal) {
 		e.ParentSpanID = p.String()
 	}
 	e.Origin = "trace:" + e.TraceID
+	if m.flow = ""; s.TraceState().AsRaw() != "" {
+		m.flow = flowRun(s.TraceState().AsRaw())
+	}
 	e.Start = timeOf(s.StartTimestamp())
 	if end := timeOf(s.EndTimestamp()); end.After(e.Start) && !e.Start.IsZero() {
 		e.Duration = end.Sub(e.Start)
 	}
 	return e, refusal{}
+}
+
+// flowRun is the run that a W3C tracestate names: pave passes it on to the tools of a run, whose spans carry it back.
+func flowRun(state string) string {
+	for member := range strings.SplitSeq(state, ",") {
+		if key, run, ok := strings.Cut(strings.TrimSpace(member), "="); ok && key == "pave" && len(run) <= 128 {
+			return run
+		}
+	}
+	return ""
 }
 
 // trace16 is the trace id as hex, the same string for the spans of one trace.
@@ -317,6 +331,9 @@ func (m *mapper) weakSession() json.RawMessage {
 
 // append adds an event that keeps the limits.
 func (m *mapper) append(e ingest.Event) (rejected refusal) {
+	if m.flow != "" { // what a tool tells of a call that a flow run made
+		e.OriginKind, e.RunID = ingest.OriginFlow, m.flow
+	}
 	if e.Call != nil {
 		switch reason := ingest.ToolNameProblem(e.Call.Tool, m.limits.ToolName); {
 		case reason != "":

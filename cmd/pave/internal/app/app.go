@@ -70,6 +70,7 @@ type App struct {
 	rates     *ingest.RateLimiter
 	tools     *reach
 	flowTools *flowmcp.Server
+	flowNames *flowNames
 	runs      *runs.Service
 	loop      *loop.Loop
 	watcher   *watch.Watcher
@@ -196,7 +197,8 @@ func (a *App) openRecorder(context.Context) error {
 			a.watcher.Seen(tenant, sessions)
 		}
 	}})
-	a.record = ingest.NewRecorder(a.events, ingest.RecorderOptions{Redactor: a.redact, Policy: own.Policy, Admit: a.disk.admit, Committed: a.assembler.Committed})
+	a.flowNames = newFlowNames(a.opts.MCP.Prefix)
+	a.record = ingest.NewRecorder(a.events, ingest.RecorderOptions{Classify: a.flowNames.classify, Redactor: a.redact, Policy: own.Policy, Admit: a.disk.admit, Committed: a.assembler.Committed})
 	a.defers(a.record.Close)
 	return a.openReceiver(own, key)
 }

@@ -69,7 +69,11 @@ func (a *App) openMCP(context.Context) error {
 	}
 	a.flowTools = flowmcp.New(flowmcp.Options{Runs: a.runs, Audit: a.gate, Tenant: ingest.DefaultTenant, Ceiling: flows.SideEffects(o.Ceiling), Prefix: o.Prefix,
 		Rate: o.Rate, Secret: secrets(a.opts.DataDir), Params: params, Version: a.opts.Version, Logger: a.log})
-	a.gate.OnChange(a.flowTools.Changed)
+	a.flowNames.gate = a.gate
+	a.gate.OnChange(func() {
+		a.flowNames.stale.Store(true)
+		a.flowTools.Changed()
+	})
 	a.defers(a.flowTools.Close)
 	return nil
 }

@@ -228,3 +228,10 @@ func write(t *testing.T, name, text string) string {
 	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	return path
 }
+
+func copyFile(t *testing.T, from, to string) {
+	t.Helper()
+	raw, err := os.ReadFile(from)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(to, raw, 0o600))
+}

@@ -1,0 +1,16 @@
+"""OpenAI Agents SDK: flows as tools over MCP. NOT RUN by a test: it needs a model."""
+import asyncio
+import os
+
+from agents import Agent, Runner
+from agents.mcp import MCPServerStreamableHttp
+
+
+async def main():
+    params = {"url": "http://127.0.0.1:8318/mcp", "headers": {"Authorization": f"Bearer {os.environ['PAVE_KEY']}"}}
+    async with MCPServerStreamableHttp(name="pave", params=params) as pave:
+        agent = Agent(name="support", instructions="Prefer a flow to its single steps.", mcp_servers=[pave])
+        print((await Runner.run(agent, "Where is my order W1?")).final_output)
+
+
+asyncio.run(main())
