@@ -66,6 +66,8 @@ type OTLP struct {
 // Recorder makes events durable; it answers after the commit.
 type Recorder interface {
 	Record(ctx context.Context, tenant string, events []ingest.Event) (ingest.Receipt, error)
+	// Room refuses, before a request is read, what cannot be taken now whatever it is.
+	Room() error
 }
 
 // Sessions reads assembled sessions and assembles open ones.

@@ -49,6 +49,9 @@ func (s *Server) exportAudit(c echo.Context) error {
 func (s *Server) recordToolCalls(c echo.Context) error {
 	ctx := c.Request().Context()
 	tenant, key := actorFrom(ctx).Tenant, actorFrom(ctx).Key
+	if err := s.deps.Recorder.Room(); err != nil {
+		return storeError(err)
+	}
 	if rates := s.deps.Rates; rates != nil {
 		if err := rates.Admit(key); err != nil {
 			return err

@@ -32,6 +32,8 @@ import (
 // kept is a recorder that keeps what it gets.
 type kept struct{ events []ingest.Event }
 
+func (k *kept) Room() error { return nil }
+
 func (k *kept) Record(_ context.Context, _ string, events []ingest.Event) (ingest.Receipt, error) {
 	k.events = append(k.events, events...)
 	return ingest.Receipt{Accepted: len(events)}, nil
@@ -188,6 +190,8 @@ func TestCauseOfAnUnavailableStoreIsLogged(t *testing.T) {
 
 // failing is a recorder whose store is away.
 type failing struct{}
+
+func (failing) Room() error { return nil }
 
 func (failing) Record(context.Context, string, []ingest.Event) (ingest.Receipt, error) {
 	away := fmt.Errorf("%w: disk I/O error at sector 7", store.ErrUnavailable)

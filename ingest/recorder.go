@@ -167,6 +167,28 @@ func (r *Recorder) Record(ctx context.Context, tenant string, events []Event) (R
 	}
 }
 
+// Room refuses, with the error that Record would give, what cannot be taken now whatever it is: ask before a request is read, so
+// that an overload costs little.
+func (r *Recorder) Room() error {
+	if r.opts.Admit != nil {
+		if err := r.opts.Admit(); err != nil {
+			return err
+		}
+	}
+	r.mu.Lock()
+	full := r.events >= r.opts.Limits.Queue || r.bytes >= r.opts.Limits.QueueSize/2
+	r.mu.Unlock()
+	if full {
+		return r.tooMany()
+	}
+	return nil
+}
+
+func (r *Recorder) tooMany() error {
+	return &flows.Error{Code: flows.CodeFull, Message: "too many calls wait to be stored; send the request again a little later",
+		Err: &RetryError{After: r.opts.RetryAfter}}
+}
+
 func (r *Recorder) prepare(tenant string, events []Event) *submission {
 	s := &submission{tenant: tenant, events: events, queued: r.opts.Now(), done: make(chan struct{})}
 	cut := 0
@@ -218,8 +240,7 @@ func (r *Recorder) enqueue(s *submission) error {
 	}
 	if r.events > 0 && (r.events+len(s.events) > r.opts.Limits.Queue || r.bytes+s.bytes > r.opts.Limits.QueueSize) {
 		r.refused.Add(int64(len(s.events)))
-		return &flows.Error{Code: flows.CodeFull, Message: "too many calls wait to be stored; send the request again a little later",
-			Err: &RetryError{After: r.opts.RetryAfter}}
+		return r.tooMany()
 	}
 	r.events += len(s.events)
 	r.bytes += s.bytes

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -343,4 +344,33 @@ func TestRecentSetForgets(t *testing.T) {
 	s.add(3*recentSize, 1)
 	require.False(t, s.has(5, 5))
 	require.Len(t, s.now, 1)
+}
+
+// Room answers as Record would, before anything is read.
+func TestRoom(t *testing.T) {
+	slow := &log{hold: make(chan struct{})}
+	full := errors.New("no disk")
+	var low atomic.Bool
+	r := NewRecorder(slow, RecorderOptions{Limits: Limits{Queue: 2, Linger: time.Nanosecond}, Admit: func() error {
+		if low.Load() {
+			return full
+		}
+		return nil
+	}})
+	require.NoError(t, r.Room())
+	done := make(chan error, 1)
+	go func() {
+		_, err := r.Record(t.Context(), "t", []Event{call("s", "1", "{}"), call("s", "2", "{}")})
+		done <- err
+	}()
+	require.Eventually(t, func() bool { return r.Room() != nil }, 5*time.Second, time.Millisecond)
+	require.Equal(t, flows.CodeFull, flows.CodeOf(r.Room()))
+	_, retry := RetryAfter(r.Room())
+	require.True(t, retry)
+	close(slow.hold)
+	require.NoError(t, <-done)
+	require.NoError(t, r.Room())
+	low.Store(true)
+	require.ErrorIs(t, r.Room(), full)
+	require.NoError(t, r.Close())
 }

@@ -107,7 +107,8 @@ type killable struct {
 }
 
 func (s *killable) start() {
-	s.cmd = exec.Command(s.program, append([]string{"serve", "--data-dir", s.data, "--listen", "127.0.0.1:0", "--otlp-listen", "", "--otlp-grpc-listen", ""}, s.flags...)...)
+	s.cmd = exec.Command(s.program, append([]string{"serve", "--data-dir", s.data, "--listen", "127.0.0.1:0", "--otlp-listen", "", "--otlp-grpc-listen", "",
+		"--rate-requests", "0", "--rate-ingest", "0"}, s.flags...)...)
 	var errText bytes.Buffer
 	s.cmd.Stderr = &errText
 	out, err := s.cmd.StdoutPipe()

@@ -54,6 +54,8 @@ type Options struct {
 	InFlight int64
 	// Sender names who sent an HTTP request that was let in; nil is the default tenant without a key.
 	Sender func(*http.Request) Sender
+	// Room refuses requests before they are read, such as when no more can be stored; nil refuses none.
+	Room func() error
 	// Rates hold keys to their rates; nil is no limit.
 	Rates *ingest.RateLimiter
 	// Observe is told of every request that was mapped, for metrics; nil is none.
@@ -90,8 +92,13 @@ func New(rec Recorder, opts Options) *Handler {
 	return &Handler{rec: rec, opts: opts, reader: Reader{Limits: opts.Limits, Mapping: opts.Mapping}}
 }
 
-// admit lets a request of the key in, as far as its rates go.
+// admit lets a request of the key in, as far as there is room and its rates go.
 func (h *Handler) admit(key string) error {
+	if h.opts.Room != nil {
+		if err := h.opts.Room(); err != nil {
+			return err
+		}
+	}
 	if h.opts.Rates == nil {
 		return nil
 	}

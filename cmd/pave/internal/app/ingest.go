@@ -65,7 +65,7 @@ func (a *App) openReceiver(own config.Config, key []byte) error {
 		return float64(count)
 	})
 	a.receiver = otlp.New(a.record, otlp.Options{Log: a.log, Mapping: own.Mapping, DeadLetters: letters,
-		Rates: own.Rates,
+		Rates: own.Rates, Room: a.record.Room,
 		Sender: func(r *http.Request) otlp.Sender {
 			actor := api.ActorOf(r)
 			return otlp.Sender{Tenant: actor.Tenant, Key: actor.Key}
