@@ -61,6 +61,9 @@ type cli struct {
 	Audit       auditCmd       `cmd:"" help:"List, export and verify the audit log."`
 	Webhooks    webhooksCmd    `cmd:"" help:"Subscribe URLs to events, and see what was delivered."`
 	Status      statusCmd      `cmd:"" help:"Say whether the service is ready, and if not why."`
+	Backup      backupCmd      `cmd:"" help:"Copy the data directory, also while a server works in it."`
+	Restore     restoreCmd     `cmd:"" help:"Make a data directory of a backup."`
+	Doctor      doctorCmd      `cmd:"" help:"Look for problems in the data directory, and say what to do."`
 	Openapi     openapiCmd     `cmd:"" help:"Print the contract of the API."`
 	Demo        demoCmd        `cmd:"" help:"Play the whole loop on this machine."`
 	Bench       benchCmd       `cmd:"" help:"Measure pave on this machine."`
