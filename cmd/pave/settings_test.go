@@ -1,6 +1,9 @@
 package main
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -65,5 +68,21 @@ func TestEveryFlagHasAVariable(t *testing.T) {
 	}
 	for _, child := range parser.Model.Children {
 		walk(child)
+	}
+}
+
+// The list of settings in the documentation is the one of the program.
+func TestMiningSettingsAreDocumented(t *testing.T) {
+	doc, err := os.ReadFile(filepath.Join("..", "..", "observer", "README.md"))
+	require.NoError(t, err)
+	for _, s := range (&miningSettings{}).list() {
+		value := s.Default
+		switch {
+		case value == "" && s.Value == false:
+			value = "false"
+		case value == "":
+			value = "none"
+		}
+		require.Contains(t, string(doc), fmt.Sprintf("| `%s` | %s | %s |", s.Key, value, s.Help))
 	}
 }

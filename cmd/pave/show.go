@@ -52,6 +52,9 @@ func showEvidence(w io.Writer, p *gen.Proposal) {
 	fmt.Fprintf(w, "  seen %d times in %d sessions of %d agents, among %d sessions with %d calls; %.1f expected by chance\n",
 		pattern.Occurrences, pattern.Sessions, pattern.Agents, p.Evidence.Sessions, p.Evidence.Calls, pattern.Expected)
 	fmt.Fprintf(w, "  without an error in %.1f%% (at least %.1f%%)\n", 100*pattern.Success, 100*pattern.SuccessLower)
+	if s := pattern.Stability; s != nil {
+		fmt.Fprintf(w, "  %s\n", weeksOf(s))
+	}
 	if len(pattern.CutFrom) > 0 {
 		fmt.Fprintf(w, "  the part without the model of %s\n", output.Clean(pathOf(pattern.CutFrom)))
 	}
@@ -65,6 +68,22 @@ func showEvidence(w io.Writer, p *gen.Proposal) {
 	if len(sessions) > 0 {
 		fmt.Fprintf(w, "  for example in %s\n", output.Clean(strings.Join(sessions[:min(3, len(sessions))], ", ")))
 	}
+}
+
+// weeksOf says how a path is spread over the weeks.
+func weeksOf(s *gen.Stability) string {
+	counts := make([]string, len(s.Weeks))
+	for i, week := range s.Weeks {
+		counts[i] = fmt.Sprint(week.Occurrences)
+	}
+	text := "by week " + strings.Join(counts, " ")
+	if s.Rising {
+		text += ", rising"
+	}
+	if s.Drifts {
+		text += fmt.Sprintf("; what agents do next has changed on the way (%.2f bit)", s.Drift)
+	}
+	return text
 }
 
 // mappingNotes says how often each mapping held, and where it did not.
@@ -81,11 +100,17 @@ func mappingNotes(pattern *gen.Pattern) func(step int, arg string) string {
 				continue
 			}
 			note := fmt.Sprintf("held %d of %d", a.Evidence.Held, a.Evidence.Present)
+			if a.Kind != gen.ArgFlowKindConst {
+				note += fmt.Sprintf(" on %d values, %.1f%% by chance", a.Evidence.Distinct, 100*a.Evidence.Chance)
+			}
 			if a.Kind == gen.ArgFlowKindInput {
 				note = fmt.Sprintf("%d distinct values in %d", a.Evidence.Distinct, a.Evidence.Present)
 			}
 			if a.Presence < 1 {
 				note += fmt.Sprintf(", present in %.0f%%", 100*a.Presence)
+			}
+			if len(a.Evidence.Supporting) > 0 {
+				note += ", such as in " + strings.Join(a.Evidence.Supporting, ", ")
 			}
 			if len(a.Evidence.Contradicting) > 0 {
 				note += ", not in " + strings.Join(a.Evidence.Contradicting, ", ")
