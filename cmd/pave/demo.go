@@ -7,8 +7,10 @@ import (
 )
 
 type demoCmd struct {
-	Play demoPlayCmd `cmd:"" default:"withargs" help:"Play the whole loop on this machine, with real processes, and end."`
-	Desk demoDeskCmd `cmd:"" hidden:"" help:"Serve the support desk of the demo."`
+	Play    demoPlayCmd    `cmd:"" default:"withargs" help:"Play the whole loop on this machine, with real processes, and end."`
+	Desk    demoDeskCmd    `cmd:"" hidden:"" help:"Serve the support desk of the demo."`
+	Carrier demoCarrierCmd `cmd:"" hidden:"" help:"Serve a tool of the demo over MCP."`
+	Worker  demoWorkerCmd  `cmd:"" hidden:"" help:"Serve a tool of the demo as a worker."`
 }
 
 type demoPlayCmd struct {
@@ -35,3 +37,22 @@ type demoDeskCmd struct {
 
 // Run serves the desk until it is told to end.
 func (c *demoDeskCmd) Run(e *env) error { return demo.ServeDesk(e.ctx, c.Listen, c.Seed, e.in, e.out) }
+
+type demoCarrierCmd struct {
+	Listen string `help:"Address." env:"PAVE_LISTEN" default:"127.0.0.1:0"`
+	Desk   string `help:"Address of the desk." env:"PAVE_DEMO_DESK" required:""`
+}
+
+// Run serves until it is told to end.
+func (c *demoCarrierCmd) Run(e *env) error {
+	return demo.ServeCarrier(e.ctx, c.Listen, c.Desk, e.in, e.out)
+}
+
+type demoWorkerCmd struct {
+	Desk string `help:"Address of the desk." env:"PAVE_DEMO_DESK" required:""`
+}
+
+// Run serves until it is told to end.
+func (c *demoWorkerCmd) Run(e *env) error {
+	return demo.ServePayments(e.ctx, e.g.Server, e.g.Key, c.Desk, e.in, e.out)
+}

@@ -47,6 +47,7 @@ type demo struct {
 	serve    *child
 	desk     *child // the tools that agents and flows call
 	twin     *child // the same world, for what an agent gets by hand
+	carrier  *child // an MCP server that has one of the tools
 	world    *desk.World
 	api      *gen.ClientWithResponses
 	keys     map[string]string // by role
@@ -93,6 +94,7 @@ func Run(ctx context.Context, o Options) (err error) {
 		{"mine what they repeated", d.mine},
 		{"review and promote", d.review},
 		{"run the flows on fresh tickets, compare with an agent's work by hand", d.runFlows},
+		{"half of the agents get the flows over MCP and use them", d.pavedPath},
 		{"what it saved", d.report},
 	} {
 		fmt.Fprintf(o.Out, "\n== %s (%.1f s)\n", stage.title, time.Since(began).Seconds())
@@ -124,10 +126,13 @@ func (d *demo) startAll(ctx context.Context) (err error) {
 			return err
 		}
 	}
+	if d.carrier, err = d.spawn(ctx, "carrier", d.Program, "demo", "carrier", "--desk", d.desk.addr); err != nil {
+		return err
+	}
 	data := filepath.Join(d.dir, "data")
 	args := []string{"serve", "--data-dir", data, "--listen", "127.0.0.1:0", "--otlp-listen", "", "--otlp-grpc-listen", "", "--end-with-stdin",
 		"--mining-interval=-1s", // the demo mines where it tells so
-		"--egress-allow", strings.TrimPrefix(d.desk.addr, "http://")}
+		"--egress-allow", strings.TrimPrefix(d.desk.addr, "http://") + "," + strings.TrimPrefix(d.carrier.addr, "http://")}
 	if d.CHServer != "" {
 		ch, err := d.spawn(ctx, "clickhouse", d.CHServer, "--data", filepath.Join(d.dir, "clickhouse"))
 		if err != nil {
@@ -142,7 +147,7 @@ func (d *demo) startAll(ctx context.Context) (err error) {
 		return err
 	}
 	d.cli = &cli{program: d.Program, dataDir: data, keys: d.keys, out: d.Out}
-	for role, scopes := range map[string]string{"agents": "ingest", "alice": "read,review,promote", "bob": "read,review", "caller": "read,run"} {
+	for role, scopes := range map[string]string{"agents": "ingest", "alice": "read,review,promote", "bob": "read,review", "caller": "read,run", "worker": "work", "paved": "run"} {
 		if d.keys[role], err = d.createKey(ctx, role, scopes); err != nil {
 			return err
 		}
@@ -154,8 +159,11 @@ func (d *demo) startAll(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	if _, err := d.spawn(ctx, "worker", d.Program, "demo", "worker", "--desk", d.desk.addr, "--server", d.serve.addr, "--key", d.keys["worker"]); err != nil {
+		return err
+	}
 	tools := filepath.Join(d.dir, "tools.yaml")
-	if err := os.WriteFile(tools, []byte(desk.ToolFile(d.desk.addr)), 0o600); err != nil {
+	if err := os.WriteFile(tools, []byte(desk.ToolFile(d.desk.addr, d.carrier.addr)), 0o600); err != nil {
 		return err
 	}
 	return d.cli.show(ctx, "", "tools", "apply", tools)
@@ -163,7 +171,7 @@ func (d *demo) startAll(ctx context.Context) (err error) {
 
 func (d *demo) createKey(ctx context.Context, role, scopes string) (string, error) {
 	kind := "person:"
-	if role == "agents" || role == "caller" {
+	if role != "alice" && role != "bob" {
 		kind = "service:"
 	}
 	b, err := d.cli.quiet(ctx, "", "keys", "create", kind+role, "--scopes", scopes, "-o", "json")
@@ -298,7 +306,12 @@ func (d *demo) storedCalls(ctx context.Context) (int, error) {
 	}
 }
 
-func (d *demo) report(ctx context.Context) error { return d.cli.show(ctx, "", "report") }
+func (d *demo) report(ctx context.Context) error {
+	if err := d.cli.show(ctx, "", "report"); err != nil {
+		return err
+	}
+	return d.cli.show(ctx, "", "report", "adoption")
+}
 
 // tally is what the last line reports, all of it read back from the stores.
 type tally struct {

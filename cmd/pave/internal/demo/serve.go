@@ -26,12 +26,8 @@ func ServeDesk(ctx context.Context, listen string, seed uint64, in io.Reader, ou
 		return err
 	}
 	srv := &http.Server{Handler: desk.NewServer(desk.NewWorld(seed, customers)), ReadHeaderTimeout: 5 * time.Second}
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := untilClosed(ctx, in)
 	defer cancel()
-	go func() { // a closed pipe means that the parent is gone
-		io.Copy(io.Discard, in)
-		cancel()
-	}()
 	go func() {
 		<-ctx.Done()
 		srv.Close()
