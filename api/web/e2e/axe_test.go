@@ -79,7 +79,7 @@ func TestEveryPageIsAccessible(t *testing.T) {
 		p.visit(d.path)
 		p.settled()
 		p.click("button", d.button)
-		p.do(chromedp.WaitVisible("dialog[open]"))
+		p.dialog()
 		p.accessible(d.path + " " + d.button)
 	}
 	require.False(t, t.Failed())

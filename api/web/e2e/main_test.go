@@ -23,6 +23,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
 )
@@ -173,6 +174,7 @@ type service struct {
 	url   string
 	dir   string
 	admin string
+	stop  func()
 }
 
 // serve starts the service over a copy of the demo's data, or over nothing.
@@ -190,7 +192,7 @@ func serve(t *testing.T, withData bool, flags ...string) *service {
 	t.Cleanup(stop)
 	key, err := os.ReadFile(filepath.Join(dir, "admin.key"))
 	require.NoError(t, err)
-	return &service{t: t, url: url, dir: dir, admin: strings.TrimSpace(string(key))}
+	return &service{t: t, url: url, dir: dir, admin: strings.TrimSpace(string(key)), stop: stop}
 }
 
 // call sends a request with the admin's key, for another principal when as is given, and decodes the answer.
@@ -296,6 +298,16 @@ func eval[T any](p *page, js string) T {
 	return v
 }
 
+// wait evaluates a promise in the page.
+func wait[T any](p *page, js string) T {
+	p.t.Helper()
+	v, err := chromedp.Run(p.ctx, chromedp.Evaluate[T](js, chromedp.EvalAwaitPromise))
+	if err != nil {
+		p.failed(fmt.Errorf("%s: %w", js, err))
+	}
+	return v
+}
+
 // picture is what the tab shows, as PNG.
 func (p *page) picture() []byte {
 	p.t.Helper()
@@ -347,10 +359,34 @@ func (p *page) sees(texts ...string) {
 	}
 }
 
+// dialog waits for an open dialog.
+func (p *page) dialog() {
+	p.t.Helper()
+	p.until(`Boolean(document.querySelector('dialog[open]'))`)
+}
+
 // press sends keys to wherever the focus is.
 func (p *page) press(keys string) {
 	p.t.Helper()
 	p.do(chromedp.KeyEvent(keys))
+}
+
+// shortcut presses and lets go of a letter key as a keyboard does: the letter comes only where the page lets it.
+func (p *page) shortcut(letter string) {
+	p.t.Helper()
+	code := int64(strings.ToUpper(letter)[0])
+	p.do(chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
+		for _, kind := range []input.DispatchKeyEventType{input.DispatchKeyEventTypeKeyDown, input.DispatchKeyEventTypeKeyUp} {
+			key := input.DispatchKeyEventParams{Type: kind, Key: letter, Code: "Key" + strings.ToUpper(letter), WindowsVirtualKeyCode: code}
+			if kind == input.DispatchKeyEventTypeKeyDown {
+				key.Text = letter
+			}
+			if _, err := chromedp.Call(ctx, input.DispatchKeyEvent, key); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
 }
 
 // click clicks the first visible element of the kind that has this text.

@@ -175,6 +175,7 @@ function Attention() {
   const queue = useData('attention-queue', (signal) => get('/api/v1/proposals', { query: { state: 'open', sort: 'created', limit: 500 }, signal }), 60_000)
   const flows = useData('flows-all', (signal) => get('/api/v1/flows', { query: { limit: 500 }, signal }))
   const failed = useData('attention-failed', (signal) => get('/api/v1/runs', { query: { status: 'failed', limit: 50 }, signal }), 60_000)
+  const asking = useData('runs-waiting', (signal) => get('/api/v1/runs', { query: { status: 'awaiting_approval', limit: 100 }, signal }), 30_000)
   const ready = useData('ready', async (signal) => (await (await fetch('/readyz', { signal })).json()) as Schemas['Readiness'], 30_000)
   const stopped = flows.data?.items.filter((f) => f.status === 'needs_review' || f.status === 'disabled') ?? []
   const week = Date.now() - 7 * 86_400_000
@@ -185,6 +186,7 @@ function Attention() {
     ...(queue.data?.items.length
       ? [{ state: <State of="in_review" text="queue" />, text: <>{plural(queue.data.items.length, 'proposal')} in the queue, the oldest from <Ago at={oldest?.created_at} /></>, at: '/proposals', action: 'review' }]
       : []),
+    ...(asking.data?.items.length ? [{ state: <State of="awaiting_approval" text="approvals" />, text: <>{plural(asking.data.items.length, 'run')} waiting for somebody to approve a call</>, at: '/runs?status=awaiting_approval', action: 'decide' }] : []),
     ...stopped.map((f) => ({ state: <State of={f.status ?? 'disabled'} />, text: <>{f.name} {f.active_version}</>, at: to('flows', f.name), action: 'look' })),
     ...(recent.length ? [{ state: <State of="failed" text="runs" />, text: <>{plural(recent.length, 'run')} failed in the last week</>, at: '/runs?status=failed', action: 'which' }] : []),
   ]

@@ -158,7 +158,7 @@ function Review({ p, reload }: { p: Proposal; reload: () => void }) {
             <Decision p={p} open={open} may={may} ask={setAsk} reload={reload} />
             <Believe p={p} reload={reload} />
             <Brings s={p.savings} />
-            <Wrong p={p} compiled={compiled.data} tools={byName} loaded={tools.data !== undefined} />
+            <Wrong p={p} compiled={compiled.data} tools={byName} loaded={tools.data !== undefined} bound={() => (reload(), tools.reload(), compiled.reload())} />
             <Discussion p={p} flow={flow} picked={picked} comments={comments} />
           </aside>
         </div>
@@ -369,7 +369,26 @@ export function Brings({ s }: { s: Schemas['Savings'] }) {
   )
 }
 
-function Wrong({ p, compiled, tools, loaded }: { p: Proposal; compiled?: Schemas['CompileReport']; tools: Map<string, Schemas['Tool']>; loaded: boolean }) {
+/** A tool that nothing binds, with what would; a discovered tool of its name is bound by one click. */
+function Bind({ name, how, done }: { name: string; how?: string; done: () => void }) {
+  const me = useMe()
+  const servers = useData('mcp-servers', (signal) => get('/api/v1/mcp-servers', { signal }))
+  const offered = servers.data?.items.flatMap((s) => s.tools).find((t) => (t.tool_name ?? t.remote) === name && ['observed', 'unbound'].includes(t.match))
+  const bind = useAction(() => post('/api/v1/tools/{name}/pin', { path: { name }, body: { server: offered!.server } }).then(done))
+  return (
+    <li>
+      <Link to={to('tools', name)}>{name}</Link> <span class="dim">{how ?? 'declare it in a tool file, or discover the MCP server that has it'}</span>{' '}
+      {offered && (
+        <button type="button" class="small" disabled={!me.may('admin') || bind.busy} onClick={() => void bind.run()}>
+          Bind to {offered.server}
+        </button>
+      )}
+      {bind.error && <Problem error={bind.error} />}
+    </li>
+  )
+}
+
+function Wrong({ p, compiled, tools, loaded, bound }: { p: Proposal; bound: () => void; compiled?: Schemas['CompileReport']; tools: Map<string, Schemas['Tool']>; loaded: boolean }) {
   const names = [...new Set(p.tools)]
   const missing = p.unbound ?? []
   return (
@@ -380,9 +399,7 @@ function Wrong({ p, compiled, tools, loaded }: { p: Proposal; compiled?: Schemas
           {missing.length > 0 && (
             <ul>
               {missing.map((name) => (
-                <li key={name}>
-                  <Link to={to('tools', name)}>{name}</Link> <span class="dim">needs a binding: declare it in a tool file, or discover the server that has it</span>
-                </li>
+                <Bind key={name} name={name} how={p.unbound_by?.[name]} done={bound} />
               ))}
             </ul>
           )}

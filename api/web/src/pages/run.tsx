@@ -3,10 +3,11 @@ import { useMemo, useState } from 'preact/hooks'
 import { get, post, useData, type Schemas } from '../api'
 import { useMe } from '../app'
 import { flowOf, readable, readFlow } from '../flow'
-import { count, duration, money, plural, Time } from '../format'
+import { Ago, count, duration, money, plural, Time } from '../format'
 import { FlowDiagram } from '../parts/diagram'
-import { Figure, State, Tag, ToolName } from '../parts/marks'
-import { Card, Page, Tabs, useAction, useTitle } from '../parts/page'
+import { recordSoFar, useLive } from '../live'
+import { Figure, Safety, State, Tag, ToolName } from '../parts/marks'
+import { Card, Dialog, Page, Tabs, useAction, useTitle } from '../parts/page'
 import { Problem, Show } from '../parts/states'
 import { Tree } from '../parts/tree'
 import { contexts, type RunRecord, type StepRecord } from '../record'
@@ -20,18 +21,24 @@ export function RunPage({ args: [id = ''] }: { args: string[] }) {
   const run = useData(`run ${id}`, (signal) => get('/api/v1/runs/{id}', { path: { id }, signal }))
   return (
     <Show of={run} rows={12}>
-      {(r) => <RunView run={r} />}
+      {(r) => <RunView run={r} reload={run.reload} />}
     </Show>
   )
 }
 
-function RunView({ run }: { run: Run }) {
+const goesOn = (run: Run) => run.status === 'running' || run.status === 'awaiting_approval'
+
+function RunView({ run, reload }: { run: Run; reload: () => void }) {
   const me = useMe()
-  const record = run.record as RunRecord | undefined
+  const going = goesOn(run)
+  const live = useLive(run.id, going, reload)
+  const record = (run.record as RunRecord | undefined) ?? (going ? recordSoFar(run, live) : undefined)
   const version = useData(`flow ${run.flow}@${run.version}`, (signal) => get('/api/v1/flows/{name}/versions/{version}', { path: { name: run.flow, version: run.version }, signal }))
   const flow = useMemo(() => (version.data ? readFlow(flowOf(version.data.flow)) : undefined), [version.data])
+  const [resuming, setResuming] = useState(false)
   const [report, setReport] = useState<Schemas['ReplayReport']>()
   const replay = useAction((mode: 'verify' | 'reuse') => post('/api/v1/runs/{id}/replay', { path: { id: run.id }, body: { mode } }).then(setReport))
+  const cancel = useAction(() => post('/api/v1/runs/{id}/cancel', { path: { id: run.id } }).then(reload))
   const ms = run.duration_ms ?? record?.total_duration_ms ?? took(run)
   const steps = record?.execution_log ?? []
   const calls = steps.filter((s) => !s.skipped && !s.cached).length
@@ -46,9 +53,26 @@ function RunView({ run }: { run: Run }) {
         </>
       }
       actions={
-        <button type="button" disabled={!me.may('run') || !record || replay.busy} onClick={() => void replay.run('verify')} title="Runs the same version again with the same input and compares every step">
+        <>
+          {going && (
+            <>
+              <span class="waiting" role="status">
+                <span class="pulse" aria-hidden="true" /> {live.connected ? 'live' : 'connecting'}
+              </span>
+              <button type="button" class="danger" disabled={!me.may('run') || cancel.busy} onClick={() => void cancel.run()}>
+                Cancel the run
+              </button>
+            </>
+          )}
+          {['interrupted', 'failed', 'cancelled'].includes(run.status) && (
+            <button type="button" disabled={!me.may('run')} onClick={() => setResuming(true)}>
+              Resume…
+            </button>
+          )}
+        <button type="button" disabled={!me.may('run') || going || !record || replay.busy} onClick={() => void replay.run('verify')} title="Runs the same version again with the same input and compares every step">
           Replay and compare
         </button>
+        </>
       }
     >
       {run.error_code && (
@@ -71,20 +95,93 @@ function RunView({ run }: { run: Run }) {
         <Figure label="Money" title="Measured in the recorded sessions that the flow replaces" value={run.cost_usd_avoided === undefined ? '–' : money(run.cost_usd_avoided)} note={run.cost_usd_avoided === undefined ? 'not measured' : 'measured'} />
         <Figure label="Time" title="What the replaced model calls took in the recorded sessions" value={run.latency_ms_avoided === undefined ? '–' : duration(run.latency_ms_avoided)} note={run.latency_ms_avoided === undefined ? 'not measured' : 'measured'} />
       </div>
+      {cancel.error && <Problem error={cancel.error} />}
+      {(run.approvals ?? []).length > 0 && <Approvals run={run} reload={reload} />}
       {replay.error && <Problem error={replay.error} />}
       {report && <Differences report={report} />}
-      {record ? <Timeline record={record} outKeys={flow?.steps.map((s) => s.out) ?? []} /> : <p class="dim">The record is not written yet.</p>}
+      {record ? (
+        <Timeline record={record} outKeys={flow?.steps.map((s) => s.out) ?? []} now={live.now} total={going ? (live.total ?? run.steps) : undefined} />
+      ) : (
+        <p class="dim">No record of this run was written.</p>
+      )}
       <div class="split">
         <Card title="Result">
-          <Tree value={run.output ?? record?.final_output} depth={2} />
+          {going ? <p class="dim">It has not ended yet.</p> : <Tree value={run.output ?? record?.final_output} depth={2} />}
         </Card>
         {flow && (
           <Card title="The flow" tight>
-            <FlowDiagram flow={flow} marks={(i) => markOf(steps.find((s) => s.step_index === i))} />
+            <FlowDiagram flow={flow} marks={(i) => (live.now.has(i) ? { tone: 'busy', text: '◐ running' } : markOf(steps.find((s) => s.step_index === i)))} />
           </Card>
         )}
       </div>
+      {resuming && <Resume run={run} close={() => setResuming(false)} done={() => (setResuming(false), reload())} />}
     </Page>
+  )
+}
+
+/** Calls that wait for a person, with their arguments, and decisions that were made. */
+function Approvals({ run, reload }: { run: Run; reload: () => void }) {
+  const me = useMe()
+  const [reason, setReason] = useState('')
+  const decide = useAction((step: string, decision: 'approve' | 'deny') =>
+    post('/api/v1/runs/{id}/approvals', { path: { id: run.id }, body: { step, decision, ...(reason ? { reason } : {}) }, ifMatch: run.revision ?? 0 }).then(reload),
+  )
+  return (
+    <Card title="Approvals">
+      {run.approvals!.map((a) => (
+        <div key={a.step} class="approval">
+          <p>
+            {a.decision === 'pending' ? <State of="awaiting_approval" text="waits for a decision" /> : <State of={a.decision === 'approve' ? 'ok' : 'failed'} text={a.decision === 'approve' ? 'approved' : 'denied'} />} step {a.step}: <ToolName name={a.tool_name} />{' '}
+            <Safety of={a.side_effects} />
+          </p>
+          {a.why && <p>{a.why}</p>}
+          <Tree value={a.inputs} depth={2} />
+          {a.decision === 'pending' ? (
+            <>
+              <p class="dim">
+                asked <Ago at={a.requested_at} />, expires <Time at={a.expires_at} />. The approval holds for exactly these arguments.
+              </p>
+              <div class="actions">
+                <input aria-label="Reason" placeholder="Reason (optional)" value={reason} onInput={(e) => setReason(e.currentTarget.value)} />
+                <button type="button" class="primary" disabled={!me.may('review') || decide.busy} onClick={() => void decide.run(a.step, 'approve')}>
+                  Approve the call
+                </button>
+                <button type="button" class="danger" disabled={!me.may('review') || decide.busy} onClick={() => void decide.run(a.step, 'deny')}>
+                  Deny
+                </button>
+              </div>
+            </>
+          ) : (
+            <p class="dim">
+              by <span class="mono">{a.decided_by}</span> <Ago at={a.decided_at} /> {a.reason}
+            </p>
+          )}
+        </div>
+      ))}
+      {decide.error && <Problem error={decide.error} />}
+    </Card>
+  )
+}
+
+function Resume({ run, close, done }: { run: Run; close: () => void; done: () => void }) {
+  const [unsafe, setUnsafe] = useState(false)
+  const act = useAction(() => post('/api/v1/runs/{id}/resume', { path: { id: run.id }, query: { wait: '200ms' }, body: unsafe ? { repeat_unsafe: true } : {} }).then(done))
+  return (
+    <Dialog title="Resume the run" close={close}>
+      <p class="dim">It goes on from its last checkpoint; what has run is not run again.</p>
+      <label class="check">
+        <input type="checkbox" data-first checked={unsafe} onChange={(e) => setUnsafe(e.currentTarget.checked)} /> also repeat a call that may have happened and is not safe to repeat
+      </label>
+      {act.error && <Problem error={act.error} />}
+      <div class="actions">
+        <button type="button" class="primary" disabled={act.busy} onClick={() => void act.run()}>
+          Resume
+        </button>
+        <button type="button" onClick={close}>
+          Cancel
+        </button>
+      </div>
+    </Dialog>
   )
 }
 
@@ -95,15 +192,22 @@ function markOf(s?: StepRecord) {
   return s.success ? { tone: 'good', text: '● ok' } : { tone: 'bad', text: '■ failed' }
 }
 
-export function Timeline({ record, outKeys }: { record: RunRecord; outKeys: (string | undefined)[] }) {
+interface TimelineProps {
+  record: RunRecord
+  outKeys: (string | undefined)[]
+  now?: Map<number, string> // steps that run at this moment
+  total?: number // of a run that goes on
+}
+
+export function Timeline({ record, outKeys, now, total }: TimelineProps) {
   const [at, setAt] = useParam('step')
   const starts = record.execution_log.map((s) => (s.started_at ? Date.parse(s.started_at) : NaN))
   const zero = Math.min(...starts.filter((t) => !Number.isNaN(t)))
   const span = Math.max(0.001, ...record.execution_log.map((s, i) => (Number.isNaN(starts[i]) ? 0 : starts[i]! - zero + (s.duration_ms ?? 0))))
   const after = contexts(record, outKeys)
   return (
-    <Card title="Steps" tight>
-      <ol class="timeline">
+    <Card title={total ? `Steps: ${record.execution_log.length} of ${total} done` : 'Steps'} tight>
+      <ol class="timeline" aria-live="polite">
         {record.execution_log.map((s, i) => {
           const open = at === String(i + 1)
           const left = Number.isNaN(starts[i]) ? 0 : ((starts[i]! - zero) / span) * 100
@@ -123,6 +227,14 @@ export function Timeline({ record, outKeys }: { record: RunRecord; outKeys: (str
             </li>
           )
         })}
+        {[...(now ?? [])].map(([i, tool]) => (
+          <li key={`now ${i}`} class="timeline-row">
+            <span class="box-no">{i + 1}</span>
+            <span class="mono timeline-name">{tool}</span>
+            <State of="running" />
+          </li>
+        ))}
+        {record.execution_log.length === 0 && !now?.size && <li class="pad dim">No step has begun.</li>}
       </ol>
     </Card>
   )

@@ -43,7 +43,7 @@ export function RunForm({ v, close, done }: { v: Schemas['FlowVersion']; close: 
   const faults = new Map(read.flatMap(([name, r]) => (r.fault ? [[name, r.fault] as const] : [])))
   const act = useAction(async () => {
     const input = Object.fromEntries(read.flatMap(([name, r]) => (r.value === undefined ? [] : [[name, r.value]]))) as Record<string, never>
-    done(await post('/api/v1/flows/{name}/runs', { path: { name: v.name }, body: { version: v.version, input, ...(dry ? { dry_run: true } : {}) }, key: `${key}${dry ? '-dry' : ''}` }))
+    done(await post('/api/v1/flows/{name}/runs', { path: { name: v.name }, query: { wait: '300ms' }, body: { version: v.version, input, ...(dry ? { dry_run: true } : {}) }, key: `${key}${dry ? '-dry' : ''}` }))
   })
   const set = (name: string) => (e: { currentTarget: { value: string } }) => setValues({ ...values, [name]: e.currentTarget.value })
   return (

@@ -1,5 +1,5 @@
-import { get, usePages, type Pages, type Schemas } from '../api'
-import { count, duration, Time } from '../format'
+import { get, useData, usePages, type Pages, type Schemas } from '../api'
+import { count, duration, plural, Time } from '../format'
 import { State, Tag } from '../parts/marks'
 import { Page, useTitle } from '../parts/page'
 import { Empty } from '../parts/states'
@@ -39,12 +39,13 @@ export function RunTable({ of, fit }: { of: Pages<Row>; fit?: boolean }) {
   )
 }
 
-const statuses: Schemas['RunStatus'][] = ['running', 'succeeded', 'failed', 'handed_back', 'cancelled', 'interrupted']
+const statuses: Schemas['RunStatus'][] = ['running', 'awaiting_approval', 'succeeded', 'failed', 'handed_back', 'cancelled', 'interrupted']
 
 export function RunsPage() {
   useTitle('Runs')
   const [status, setStatus] = useParam('status')
   const [flow, setFlow] = useParam('flow')
+  const waiting = useData('runs-waiting', (signal) => get('/api/v1/runs', { query: { status: 'awaiting_approval', limit: 100 }, signal }), 15_000)
   const list = usePages(`runs ${status} ${flow}`, (cursor, signal) => get('/api/v1/runs', { query: { limit: 200, cursor, flow, ...(status ? { status: status as 'running' } : {}) }, signal }))
   return (
     <Page
@@ -71,6 +72,17 @@ export function RunsPage() {
         </label>
         <input type="search" aria-label="Flow" placeholder="Flow name" value={flow} onChange={(e) => setFlow(e.currentTarget.value)} />
       </div>
+      {(waiting.data?.items.length ?? 0) > 0 && status !== 'awaiting_approval' && (
+        <p class="notice">
+          {plural(waiting.data!.items.length, 'run')} {waiting.data!.items.length === 1 ? 'waits' : 'wait'} for somebody to approve a call:{' '}
+          {waiting.data!.items.slice(0, 5).map((r, i) => (
+            <span key={r.id}>
+              {i > 0 && ', '}
+              <Link to={to('runs', r.id)}>{r.flow}</Link>
+            </span>
+          ))}
+        </p>
+      )}
       <RunTable of={list} />
     </Page>
   )

@@ -1,8 +1,9 @@
-import { get, useData, usePages, type Schemas } from '../api'
+import { get, post, useData, usePages, type Schemas } from '../api'
+import { useMe } from '../app'
 import { Ago } from '../format'
 import { Safety, State } from '../parts/marks'
-import { Card, Page, useTitle } from '../parts/page'
-import { Show } from '../parts/states'
+import { Card, Page, useAction, useTitle } from '../parts/page'
+import { Problem, Show } from '../parts/states'
 import { Tree } from '../parts/tree'
 import { Link, to } from '../router'
 import { bindingOf } from './tools'
@@ -13,7 +14,7 @@ export function ToolPage({ args: [name = ''] }: { args: string[] }) {
   const tool = useData(`tool ${name}`, (signal) => get('/api/v1/tools/{name}', { path: { name }, signal }))
   return (
     <Show of={tool} rows={10}>
-      {(t) => <ToolView t={t} />}
+      {(t) => <ToolView t={t} reload={tool.reload} />}
     </Show>
   )
 }
@@ -27,10 +28,39 @@ interface ToolFile {
   cacheable?: boolean
 }
 
-function ToolView({ t }: { t: Schemas['Tool'] }) {
+/** What its server lists now against what was accepted, and the button that accepts it. */
+function Drift({ name, reload }: { name: string; reload: () => void }) {
+  const me = useMe()
+  const drift = useData(`drift ${name}`, (signal) => get('/api/v1/tools/{name}/drift', { path: { name }, signal }))
+  const pin = useAction(() => post('/api/v1/tools/{name}/pin', { path: { name }, body: {} }).then(() => (drift.reload(), reload())))
+  if (!drift.data || drift.data.equal) return null
+  const d = drift.data
+  return (
+    <Card title="Its server lists another definition now">
+      <p>
+        {d.schemas_changed && <State of="needs_review" text="schemas changed" />} {d.riskier && <State of="failed" text="worse side effects" />} <span class="dim">Flows keep the accepted definition until somebody accepts this one.</span>
+      </p>
+      <pre class="code" tabIndex={0} aria-label="Difference">
+        {d.unified.split('\n').map((line, i) => (
+          <span key={i} class={`line ${line.startsWith('+') ? 'diff-added' : line.startsWith('-') ? 'diff-removed' : ''}`}>
+            {line}
+            {'\n'}
+          </span>
+        ))}
+      </pre>
+      {pin.error && <Problem error={pin.error} />}
+      <button type="button" disabled={!me.may('admin') || pin.busy} onClick={() => void pin.run()}>
+        Accept the new definition
+      </button>
+    </Card>
+  )
+}
+
+function ToolView({ t, reload }: { t: Schemas['Tool']; reload: () => void }) {
   const file = t.tool as ToolFile
   const flows = useData('flows-all', (signal) => get('/api/v1/flows', { query: { limit: 500 }, signal }))
   const sessions = usePages(`sessions of ${t.name}`, (cursor, signal) => get('/api/v1/sessions', { query: { tool: t.name, limit: 25, cursor }, signal }))
+  const versions = useData(t.origin === 'inferred' ? null : `versions ${t.name}`, (signal) => get('/api/v1/tools/{name}/versions', { path: { name: t.name }, signal }))
   const users = flows.data?.items.filter((f) => f.tools.includes(t.name)) ?? []
   return (
     <Page
@@ -51,6 +81,7 @@ function ToolView({ t }: { t: Schemas['Tool'] }) {
       {file.description && <p>{file.description}</p>}
       <div class="split">
         <div>
+          {bindingOf(t)?.kind === 'mcp' && <Drift name={t.name} reload={reload} />}
           <Card title="Takes">
             <Tree value={file.input_schema} depth={3} />
           </Card>
@@ -83,6 +114,32 @@ function ToolView({ t }: { t: Schemas['Tool'] }) {
               </p>
             )}
           </Card>
+          {(versions.data?.items.length ?? 0) > 1 && (
+            <Card title="Versions" tight>
+              <table class="mini">
+                <thead>
+                  <tr>
+                    <th scope="col">Revision</th>
+                    <th scope="col">Schemas</th>
+                    <th scope="col">Since</th>
+                  </tr>
+                </thead>
+                <tbody>
+                  {versions.data!.items.map((v) => (
+                    <tr key={v.revision}>
+                      <td>{v.revision}</td>
+                      <td>
+                        <code title={v.schema_hash}>{v.schema_hash.slice(0, 8)}</code>
+                      </td>
+                      <td>
+                        <Ago at={v.updated_at} />
+                      </td>
+                    </tr>
+                  ))}
+                </tbody>
+              </table>
+            </Card>
+          )}
           <Card title="Flows that call it">
             {users.length ? (
               <ul class="plain">

@@ -1,0 +1,162 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/require"
+)
+
+// Signing in with a key gives a cookie that scripts cannot read; signing out ends it.
+func TestSigningInAndOut(t *testing.T) {
+	s := serve(t, true)
+	p := s.open("")
+	p.visit("/proposals?state=all")
+	p.do(chromedp.WaitVisible("input[type=password]"), chromedp.SendKeys("input[type=password]", "pave_wrong\r"))
+	p.sees("unauth")
+	p.do(chromedp.Evaluate[chromedp.Void](`document.querySelector("input[type=password]").select()`), chromedp.SendKeys("input[type=password]", s.admin+"\r"))
+	p.sees("track_parcel_by_email") // the address was kept
+	require.Empty(t, eval[string](p, "document.cookie"))
+	require.Equal(t, 200, wait[int](p, `fetch('/api/v1/me').then((r) => r.status)`))
+	p.do(chromedp.Click(".who summary"))
+	p.click("button", "Sign out")
+	p.do(chromedp.WaitVisible("input[type=password]"))
+	require.Equal(t, 401, wait[int](p, `fetch('/api/v1/me').then((r) => r.status)`))
+}
+
+// Every page without any data says what it is for; the overview turns into the first session by itself.
+func TestNothingRecordedYet(t *testing.T) {
+	s := serve(t, false)
+	p := s.open(s.admin)
+	for path, text := range map[string]string{
+		"/": "Nothing is recorded yet", "/proposals": "Nothing waits for a decision", "/flows": "No flow has been promoted yet", "/runs": "No run is recorded here",
+		"/sessions": "No session is recorded yet", "/patterns": "No call is recorded yet", "/tools": "No tool is known yet", "/settings/policy": "Who must approve",
+	} {
+		p.visit(path)
+		p.settled()
+		p.sees(text)
+		p.accessible("empty " + path)
+	}
+	p.visit("/")
+	p.sees("waiting for the first session", s.url+"/v1/traces")
+	s.call("POST", "/api/v1/tool-calls?assemble=true", "", []map[string]any{{"session_id": "s1", "tool": "get_order", "args": map[string]any{"order_id": "o-1"}, "agent": "first", "start": "2026-11-30T10:00:00Z"}}, nil)
+	p.until(`!document.body.innerText.includes('Nothing is recorded yet')`)
+}
+
+// What does not exist, and a service that stops answering, are said in plain words.
+func TestErrorsAreSaid(t *testing.T) {
+	s := serve(t, true)
+	p := s.open(s.admin)
+	for _, path := range []string{"/proposals/nothing", "/flows/nothing", "/runs/nothing", "/sessions/nothing", "/tools/nothing"} {
+		p.visit(path)
+		p.settled()
+		p.sees("Not found")
+	}
+	p.visit("/no/such/page")
+	p.sees("There is no page at this address")
+	p.visit("/flows")
+	p.sees("track_parcel_by_email")
+	s.stop()
+	p.click("a", "Audit")
+	p.sees("The service does not answer")
+}
+
+// While data is read a page shows that it loads, and what is shown then does not move what was there.
+func TestPagesLoadWithoutJumps(t *testing.T) {
+	s := serve(t, true)
+	p := s.open(s.admin)
+	for _, at := range s.ids().places() {
+		p.visit(at.path)
+		p.settled()
+		shift := wait[float64](p, `new Promise((done) => { let sum = 0; new PerformanceObserver((l) => { for (const e of l.getEntries()) if (!e.hadRecentInput) sum += e.value }).observe({type: 'layout-shift', buffered: true}); setTimeout(() => done(sum), 50) })`)
+		paint := eval[float64](p, `performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? 0`)
+		t.Logf("%-10s layout shift %.3f, first contentful paint %4.0f ms", at.name, shift, paint)
+		require.Less(t, shift, 0.1, at.name) // the bound that browsers call good
+	}
+}
+
+// A flow is run from the form that its input schema makes, its steps come live, and it is replayed.
+func TestRunningAFlow(t *testing.T) {
+	s := serve(t, true)
+	var runs struct {
+		Items []struct{ ID, Flow string }
+	}
+	s.call("GET", "/api/v1/runs?limit=1", "", nil, &runs)
+	require.NotEmpty(t, runs.Items)
+	var last struct {
+		Record struct {
+			Input map[string]string `json:"initial_input"`
+			Log   []struct {
+				Tool string `json:"tool_name"`
+			} `json:"execution_log"`
+		}
+	}
+	s.call("GET", "/api/v1/runs/"+runs.Items[0].ID, "", nil, &last)
+	require.NotEmpty(t, last.Record.Input)
+	p := s.open(s.key("person:rob", "read", "run"))
+	p.visit("/flows/" + runs.Items[0].Flow)
+	p.settled()
+	p.click("button", "Run…")
+	p.dialog()
+	for name, value := range last.Record.Input {
+		p.do(chromedp.SendKeys(fmt.Sprintf("dialog [name=%q]", name), value))
+	}
+	p.do(chromedp.Click(`dialog button[type=submit]`, chromedp.NodeEnabled))
+	p.until(`location.pathname.startsWith('/ui/runs/')`)
+	p.sees("succeeded", fmt.Sprintf("%d steps", len(last.Record.Log)), last.Record.Log[1].Tool)
+	p.click("button", "Replay and compare")
+	p.sees("no difference")
+	p.do(chromedp.Click(`.timeline li:nth-child(2) button`))
+	p.sees("Inputs", "Outputs")
+	p.until(`new URLSearchParams(location.search).get('step') === '2'`)
+	p.click("button", "Context")
+	p.sees("this step wrote: ")
+}
+
+// Ten thousand rows: few are in the document, the last is reached.
+func TestTenThousandRows(t *testing.T) {
+	const rows = 10_000
+	s := serve(t, false)
+	for from := 0; from < rows; from += 2500 {
+		var batch []map[string]any
+		for i := from; i < from+2500; i++ {
+			batch = append(batch, map[string]any{"session_id": fmt.Sprintf("row-%05d", i), "tool": "get_order", "agent": "a", "args": map[string]any{"n": i},
+				"start": fmt.Sprintf("2026-11-%02dT%02d:%02d:%02dZ", 1+i/1000, i/60/60%24, i/60%60, i%60)})
+		}
+		s.call("POST", "/api/v1/tool-calls?assemble="+fmt.Sprint(from+2500 == rows), "", batch, nil)
+	}
+	p := s.open(s.admin)
+	p.visit("/sessions")
+	p.sees("row-")
+	most := 0
+	for range 200 {
+		p.until(`(() => { const t = document.querySelector('.table'); t.scrollTop = t.scrollHeight; return true })()`)
+		wait[any](p, `new Promise((done) => setTimeout(done, 30))`)
+		most = max(most, eval[int](p, `document.querySelectorAll('.table tbody tr').length`))
+		if eval[string](p, `document.querySelector('.table table').getAttribute('aria-rowcount')`) == fmt.Sprint(rows+1) {
+			break
+		}
+	}
+	require.Less(t, most, 150, "rows in the document")
+	require.Equal(t, rows, eval[int](p, `Math.round((document.querySelector('.table').scrollHeight - 32) / 34)`))
+	p.until(`(() => { const t = document.querySelector('.table'); t.scrollTop = t.scrollHeight; return t.innerText.includes('row-00000') })()`)
+}
+
+// The browser is told to run nothing but the built files, whatever a page shows.
+func TestPolicyOfThePages(t *testing.T) {
+	s := serve(t, false)
+	for _, path := range []string{"/ui/", "/ui/proposals/x", "/ui/assets/none.js"} {
+		resp, err := http.Get(s.url + path)
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		policy := resp.Header.Get("Content-Security-Policy")
+		require.Contains(t, policy, "default-src 'none'")
+		require.Contains(t, policy, "frame-ancestors 'none'")
+		require.False(t, strings.Contains(policy, "unsafe"), policy)
+	}
+}
