@@ -248,7 +248,7 @@ func (e *Engine) invokeCapability(ctx context.Context, c CapabilityCall) (out ma
 // callCapability runs a capability step once.
 func (v *visit) callCapability(inputs map[string]any, attempt int) (map[string]any, int, *failure) {
 	r, sp := v.r, v.sp
-	sent, err := private(inputs)
+	sent, _, err := snapshotObject(inputs)
 	if err != nil {
 		return nil, 0, failExecution(sp.name, sp.index, &ToolError{Class: ClassOther, Message: "the input " + err.Error()})
 	}

@@ -56,16 +56,15 @@ func (v *visit) special() *rare {
 	return v.rare
 }
 
-// emit hands an event to the run's listener when it is the step's turn.
+// emit hands an event to the run's listener, when it is the step's turn. Callers ask first whether there is one: events
+// are large.
 func (v *visit) emit(ev Event) {
-	switch {
-	case v.r.in.OnEvent == nil:
-	case v.buffered:
+	if v.buffered {
 		r := v.special()
 		r.events = append(r.events, v.r.label(ev))
-	default:
-		v.r.emit(ev)
+		return
 	}
+	v.r.emit(ev)
 }
 
 // levels runs the plan level by level; false when the run has ended, or waits, before the last one.
@@ -253,7 +252,9 @@ func (r *run) settle(v *visit) bool {
 		r.deliver(v.events[i])
 	}
 	v.buffered = false
-	v.emit(Event{Kind: EventStepEnd, StepIndex: v.sp.index, ToolName: rec.ToolName, StepRecord: rec})
+	if r.in.OnEvent != nil {
+		v.emit(Event{Kind: EventStepEnd, StepIndex: v.sp.index, ToolName: rec.ToolName, StepRecord: rec})
+	}
 	return rec.Success
 }
 

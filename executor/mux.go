@@ -11,7 +11,14 @@ import (
 )
 
 // Mux sends every call to the Invoker of its tool's binding kind. It is immutable and safe for concurrent use.
-type Mux struct{ kinds map[string]Invoker }
+type Mux struct{ kinds map[string]bound }
+
+// bound is the Invoker of one kind with what else it is, nil where it is not.
+type bound struct {
+	Invoker
+	prompt    PromptInvoker
+	previewer Previewer
+}
 
 var (
 	_ PromptInvoker = (*Mux)(nil)
@@ -19,7 +26,16 @@ var (
 )
 
 // NewMux builds a Mux from binding kinds ("http", "local", ...) to their Invokers.
-func NewMux(kinds map[string]Invoker) *Mux { return &Mux{kinds: maps.Clone(kinds)} }
+func NewMux(kinds map[string]Invoker) *Mux {
+	m := &Mux{kinds: make(map[string]bound, len(kinds))}
+	for kind, invoker := range kinds {
+		b := bound{Invoker: invoker}
+		b.prompt, _ = invoker.(PromptInvoker)
+		b.previewer, _ = invoker.(Previewer)
+		m.kinds[kind] = b
+	}
+	return m
+}
 
 // Invoke implements Invoker. A tool without a binding is a *ToolError with code unbound_tools.
 func (m *Mux) Invoke(ctx context.Context, tool *flows.Tool, input map[string]any, call CallInfo) (any, error) {
@@ -41,8 +57,8 @@ func (m *Mux) Prompt(tool *flows.Tool) bool {
 	if tool.Binding == nil {
 		return true
 	}
-	p, ok := m.kinds[tool.Binding.Kind].(PromptInvoker)
-	return ok && p.Prompt(tool)
+	p := m.kinds[tool.Binding.Kind].prompt
+	return p != nil && p.Prompt(tool)
 }
 
 // Previews implements Previewer by asking the tool's Invoker.
@@ -64,6 +80,5 @@ func (m *Mux) previewer(tool *flows.Tool) Previewer {
 	if tool.Binding == nil {
 		return nil
 	}
-	p, _ := m.kinds[tool.Binding.Kind].(Previewer)
-	return p
+	return m.kinds[tool.Binding.Kind].previewer
 }

@@ -237,7 +237,7 @@ func (c contract) coerce(label, name string, step int, v map[string]any) (map[st
 	if c.schema == nil {
 		return v, nil
 	}
-	out, violations := c.schema.Apply(v)
+	out, violations := c.schema.Accept(v)
 	if len(violations) > 0 {
 		return nil, failSchema(label, name, step, violations)
 	}

@@ -25,7 +25,8 @@ const (
 
 // Invoker reaches a tool. input is validated and coerced; the value returned is the tool's raw answer (any JSON
 // value), which the engine validates. Errors should be *ToolError so that retry classes work; ctx carries the
-// deadline of the attempt. Implementations are safe for concurrent use and must not change input.
+// deadline of the attempt. Implementations are safe for concurrent use and must not change input, which the run's record
+// and its context share.
 type Invoker interface {
 	Invoke(ctx context.Context, tool *flows.Tool, input map[string]any, call CallInfo) (any, error)
 }

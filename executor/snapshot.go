@@ -3,7 +3,6 @@ package executor
 import (
 	"encoding/json"
 	"errors"
-	"maps"
 	"math"
 	"strconv"
 	"unicode/utf8"
@@ -128,19 +127,6 @@ func snapshotObject(m map[string]any) (map[string]any, int, error) {
 		return nil, 0, err
 	}
 	return c.(map[string]any), size, nil
-}
-
-// private returns a copy of validated inputs for the tool to keep.
-func private(m map[string]any) (map[string]any, error) {
-	for _, v := range m {
-		switch v.(type) {
-		case nil, bool, string, int64, float64:
-		default:
-			out, _, err := snapshotObject(m)
-			return out, err
-		}
-	}
-	return maps.Clone(m), nil
 }
 
 func separators(n int) int { return 2 * max(0, n-1) }

@@ -89,9 +89,6 @@ func FuzzSnapshot(f *testing.F) {
 		assert.True(t, value.Equal(v, c))
 		assert.Equal(t, len(spaced(v)), size)
 		if m, ok := v.(map[string]any); ok {
-			p, err := private(m)
-			require.NoError(t, err)
-			assert.True(t, value.Equal(v, p))
 			if flatSize, isFlat := flat(m); isFlat {
 				assert.Equal(t, size, flatSize)
 			}

@@ -37,7 +37,9 @@ func (v *visit) ready() *failure {
 	} else if f := v.resolve(); f != nil {
 		return f
 	}
-	v.emit(Event{Kind: EventStepStart, StepIndex: sp.index, ToolName: v.name, Inputs: v.resolved})
+	if v.r.in.OnEvent != nil {
+		v.emit(Event{Kind: EventStepStart, StepIndex: sp.index, ToolName: v.name, Inputs: v.resolved})
+	}
 	if v.tool == nil {
 		return nil // a flow's own steps pass the gates, a kernel has its own
 	}
@@ -169,15 +171,11 @@ func (v *visit) call(inputs map[string]any, attempt int) (map[string]any, int, *
 	return v.callFlow()
 }
 
-// attempt is one call of a tool: a private copy of the inputs goes out, a private copy of the answer comes in, is
-// measured, wrapped if it is no object, and validated.
+// attempt is one call of a tool: the inputs go out, a private copy of the answer comes in, is measured, wrapped if it is
+// no object, and validated.
 func (v *visit) attempt(tp *toolPlan, inputs map[string]any, attempt int, fallback bool) (map[string]any, int, *failure) {
 	r, sp := v.r, v.sp
-	sent, err := private(inputs)
-	if err != nil {
-		return nil, 0, failExecution(tp.tool.Name, sp.index, &ToolError{Class: ClassOther, Message: "the input " + err.Error()})
-	}
-	raw, err := r.e.call(r.ctx, tp.tool, tp.timeout, sent, CallInfo{RunID: r.runID, TraceID: r.result.TraceID,
+	raw, err := r.e.call(r.ctx, tp.tool, tp.timeout, inputs, CallInfo{RunID: r.runID, TraceID: r.result.TraceID,
 		Path: v.path(), StepIndex: sp.index, StepID: sp.step.StepID, Attempt: attempt, Fallback: fallback, Preview: r.previews(tp)})
 	if err != nil {
 		return nil, 0, r.callFailure(sp, tp, err)
@@ -268,7 +266,7 @@ func (tp *toolPlan) accept(step int, resolved map[string]any) (map[string]any, *
 	if tp.in == nil {
 		return resolved, nil
 	}
-	v, violations := tp.in.Apply(resolved)
+	v, violations := tp.in.Accept(resolved)
 	if len(violations) > 0 {
 		return nil, failSchema("tool", tp.tool.Name, step, violations)
 	}

@@ -13,6 +13,7 @@ import (
 	"pave/executor"
 	"pave/executor/bind/local"
 	"pave/flows"
+	"pave/flows/value"
 )
 
 // Fake is a tool written in Go. Errors that are *executor.ToolError choose their retry class.
@@ -268,7 +269,7 @@ func (a *answerer) Invoke(ctx context.Context, tool *flows.Tool, input map[strin
 		}
 		return out, err
 	case inGo:
-		return fake(ctx, input)
+		return fake(ctx, value.CloneObject(input))
 	case tool.Binding != nil && tool.Binding.Kind == local.Kind && slices.Contains(a.builtins.Names(), tool.Binding.Local):
 		return a.builtins.Invoke(ctx, tool, input, call)
 	case a.o.Invoker != nil:

@@ -133,11 +133,11 @@ func newCase(name string, steps int, flow *flows.Flow, tools []*flows.Tool, opts
 	for _, tool := range tools {
 		set[tool.Name] = tool
 		out := tool.Name
-		registry.Register(tool.Name, func(_ context.Context, input map[string]any) (any, error) {
+		registry.RegisterReader(tool.Name, func(_ context.Context, input map[string]any) (any, error) {
 			return map[string]any{out: input["value"].(int64) + 1}, nil
 		}, true)
 	}
-	registry.Register("inc", inc, true)
+	registry.RegisterReader("inc", inc, true)
 	plan, diagnostics := executor.Compile(flow, set, executor.CompileOptions{})
 	if err := executor.CompileError(flow.Name, diagnostics); err != nil {
 		return Case{}, err

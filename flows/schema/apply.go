@@ -194,6 +194,9 @@ func (p *pass) array(n *node, v []any) any {
 func (p *pass) bounds(n *node, v any) {
 	switch v := v.(type) {
 	case string:
+		if n.minLen == 0 && n.maxLen == nil && n.pattern == nil {
+			return // lengths cost a walk
+		}
 		if length := utf8.RuneCountInString(v); length < n.minLen {
 			p.violate("string_too_short", fmt.Sprintf("must have at least %d characters", n.minLen))
 		} else if n.maxLen != nil && length > *n.maxLen {

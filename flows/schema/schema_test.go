@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"strings"
 	"testing"
@@ -69,6 +70,9 @@ func TestCoercionVectors(t *testing.T) {
 		s, err := Compile(v.Tools[0].InputSchema)
 		require.NoError(t, err, v.ID)
 		out, violations := s.Apply(decodeText(t, string(v.Input)))
+		accepted, same := s.Accept(decodeText(t, string(v.Input)))
+		assert.Equal(t, out, accepted, v.ID)
+		assert.Equal(t, violations, same, v.ID)
 		if v.Expect.Success {
 			require.Empty(t, violations, v.ID)
 			want := decodeText(t, string(v.Expect.Output))
@@ -129,6 +133,9 @@ func TestApply(t *testing.T) {
 			in := decodeText(t, c.in)
 			before := string(value.Encode(in))
 			out, violations := compile(t, c.schema).Apply(in)
+			accepted, same := compile(t, c.schema).Accept(in)
+			assert.Equal(t, out, accepted)
+			assert.Equal(t, violations, same)
 			assert.Equal(t, c.violations, locTypes(violations))
 			if c.violations == "" {
 				assert.Equal(t, c.want, string(value.Encode(out)))
@@ -281,6 +288,9 @@ func FuzzSchemaApply(f *testing.F) {
 			return
 		}
 		out, violations := s.Apply(v)
+		if accepted, same := s.Accept(v); !reflect.DeepEqual(accepted, out) || !reflect.DeepEqual(same, violations) {
+			t.Fatalf("%s on %s: Accept gives %#v %v, Apply %#v %v", schemaText, doc, accepted, same, out, violations)
+		}
 		if len(violations) > 0 {
 			if out != nil || Describe(violations) == "" {
 				t.Fatalf("%s on %s: value beside violations", schemaText, doc)

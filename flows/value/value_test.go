@@ -266,3 +266,20 @@ func BenchmarkHash(b *testing.B) {
 		Hash(Key{1}, v)
 	}
 }
+
+func TestCloneSharesNothing(t *testing.T) {
+	text := `{"a":[1,{"b":null},[]],"o":{"big":123456789012345678901234567890,"f":1.5},"s":"x"}`
+	v, err := Decode([]byte(text))
+	require.NoError(t, err)
+	original := v.(map[string]any)
+	c := CloneObject(original)
+	assert.Equal(t, original, c)
+	c["a"].([]any)[1].(map[string]any)["b"] = "changed"
+	c["a"].([]any)[0] = "changed"
+	c["o"].(map[string]any)["f"] = "changed"
+	c["new"] = true
+	again, err := Decode([]byte(text))
+	require.NoError(t, err)
+	assert.Equal(t, again, v)
+	assert.Nil(t, CloneObject(nil))
+}

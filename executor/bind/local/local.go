@@ -8,9 +8,11 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"pave/executor"
 	"pave/flows"
+	"pave/flows/value"
 )
 
 // Kind is the binding kind of in-process tools.
@@ -22,14 +24,23 @@ type Func func(ctx context.Context, input map[string]any) (any, error)
 
 // Registry holds in-process tools by name. It is safe for concurrent use.
 type Registry struct {
-	mu    sync.RWMutex
-	funcs map[string]entry
+	mu    sync.Mutex                       // of writers
+	funcs atomic.Pointer[map[string]entry] // never changed, only replaced
 }
 
 type entry struct {
 	fn      Func
 	preview Func // nil: none
 	prompt  bool
+	reads   bool
+}
+
+// owned is the input that the tool gets: a copy of its own, unless it only reads.
+func (e *entry) owned(input map[string]any) map[string]any {
+	if e.reads {
+		return input
+	}
+	return value.CloneObject(input)
 }
 
 var (
@@ -39,9 +50,10 @@ var (
 
 // New returns a Registry with the builtins.
 func New() *Registry {
-	r := &Registry{funcs: map[string]entry{}}
+	r := &Registry{}
+	r.funcs.Store(&map[string]entry{})
 	for name, fn := range builtins {
-		r.funcs[name] = entry{fn: fn, prompt: true}
+		r.RegisterReader(name, fn, true)
 	}
 	r.RunFlows(nil)
 	return r
@@ -50,18 +62,29 @@ func New() *Registry {
 // Register adds or replaces a tool. prompt promises that the tool returns soon after its context ends, in
 // exchange for calls without a goroutine of their own; a tool that breaks the promise delays its run.
 func (r *Registry) Register(name string, fn Func, prompt bool) {
+	r.replace(name, func(entry) entry { return entry{fn: fn, prompt: prompt} })
+}
+
+// RegisterReader is Register for a tool that promises never to change its input, in exchange for calls without a copy
+// of it. It may return the input, or parts of it.
+func (r *Registry) RegisterReader(name string, fn Func, prompt bool) {
+	r.replace(name, func(entry) entry { return entry{fn: fn, prompt: prompt, reads: true} })
+}
+
+func (r *Registry) replace(name string, with func(entry) entry) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.funcs[name] = entry{fn: fn, prompt: prompt}
+	funcs := maps.Clone(*r.funcs.Load())
+	funcs[name] = with(funcs[name])
+	r.funcs.Store(&funcs)
 }
 
 // RegisterPreview gives a registered tool the function that a dry run calls in its place; it must have no side effects.
 func (r *Registry) RegisterPreview(name string, preview Func) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	e := r.funcs[name]
-	e.preview = preview
-	r.funcs[name] = e
+	r.replace(name, func(e entry) entry {
+		e.preview = preview
+		return e
+	})
 }
 
 // Previews implements executor.Previewer.
@@ -76,7 +99,7 @@ func (r *Registry) Preview(ctx context.Context, tool *flows.Tool, input map[stri
 	if e.preview == nil {
 		return nil, &executor.ToolError{Class: executor.ClassOther, Code: string(flows.CodeUnbound), Message: fmt.Sprintf("in-process tool '%s' has no preview", nameOf(tool))}
 	}
-	return e.preview(ctx, input)
+	return e.preview(ctx, e.owned(input))
 }
 
 // Invoke implements executor.Invoker. The binding's local field names the tool, the tool's own name where it is empty.
@@ -86,7 +109,7 @@ func (r *Registry) Invoke(ctx context.Context, tool *flows.Tool, input map[strin
 		return nil, &executor.ToolError{Class: executor.ClassOther, Code: string(flows.CodeUnbound),
 			Message: fmt.Sprintf("no in-process tool '%s' is registered (registered: %s)", nameOf(tool), strings.Join(r.Names(), ", "))}
 	}
-	return e.fn(ctx, input)
+	return e.fn(ctx, e.owned(input))
 }
 
 // Prompt implements executor.PromptInvoker.
@@ -97,15 +120,11 @@ func (r *Registry) Prompt(tool *flows.Tool) bool {
 
 // Names lists the registered tools in order.
 func (r *Registry) Names() []string {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	return slices.Sorted(maps.Keys(r.funcs))
+	return slices.Sorted(maps.Keys(*r.funcs.Load()))
 }
 
 func (r *Registry) lookup(tool *flows.Tool) (entry, bool) {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	e, ok := r.funcs[nameOf(tool)]
+	e, ok := (*r.funcs.Load())[nameOf(tool)]
 	return e, ok
 }
 

@@ -77,3 +77,33 @@ func TestRegistry(t *testing.T) {
 	assert.Equal(t, string(flows.CodeUnbound), te.Code)
 	assert.Contains(t, te.Message, "assert_equal, filter_list, json_pluck, json_set, map_list, passthrough, slow")
 }
+
+// TestInputsOfTools: a tool may change its input, which is its own, down to what is nested in it; one that only reads
+// gets the very map.
+func TestInputsOfTools(t *testing.T) {
+	r := New()
+	spoil := func(_ context.Context, input map[string]any) (any, error) {
+		input["list"].([]any)[0].(map[string]any)["x"] = "spoilt"
+		input["new"] = true
+		return input, nil
+	}
+	same := func(_ context.Context, input map[string]any) (any, error) { return input, nil }
+	r.Register("spoils", spoil, true)
+	r.RegisterPreview("spoils", spoil)
+	r.RegisterReader("reads", same, true)
+	bound := func(name string) *flows.Tool {
+		return &flows.Tool{Name: name, Binding: &flows.Binding{Kind: Kind}}
+	}
+	input := func() map[string]any { return map[string]any{"list": []any{map[string]any{"x": int64(1)}}, "n": nil} }
+	shared := input()
+	for _, call := range []func(context.Context, *flows.Tool, map[string]any, executor.CallInfo) (any, error){r.Invoke, r.Preview} {
+		got, err := call(context.Background(), bound("spoils"), shared, executor.CallInfo{})
+		require.NoError(t, err)
+		assert.Equal(t, map[string]any{"list": []any{map[string]any{"x": "spoilt"}}, "n": nil, "new": true}, got)
+		assert.Equal(t, input(), shared)
+	}
+	got, err := r.Invoke(context.Background(), bound("reads"), shared, executor.CallInfo{})
+	require.NoError(t, err)
+	got.(map[string]any)["seen"] = true
+	assert.Contains(t, shared, "seen")
+}
