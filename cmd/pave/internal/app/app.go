@@ -228,7 +228,7 @@ func (a *App) openAPI(context.Context) (err error) {
 		return err
 	}
 	a.api, err = api.New(api.Deps{
-		Recorder: a.record, Proposals: a.gate, Flows: a.gate, Tools: a.gate, Runs: a.runs, Workers: a.tools.workers, Discovery: &discovery{a.tools.mcp, a.gate}, MCP: a.flowTools, Mining: a.loop, Passes: a.gate,
+		Recorder: a.record, Proposals: a.gate, Flows: a.gate, Tools: a.gate, Runs: a.runs, Workers: a.tools.workers, Discovery: &discovery{a.tools.mcp, a.gate}, MCP: a.flowTools, Mining: &miner{a.loop, a.watcher}, Passes: a.gate,
 		Discuss: a.gate, Keys: a.gate, Admin: a.gate, Reports: a.gate, Walks: &walks{events: a.events},
 		Sessions:    &sessions{events: a.events, assembler: a.assembler, loader: assembly.Loader{Store: a.events}},
 		Status:      &status{gate: a.gate, events: a.events, disk: a.disk},

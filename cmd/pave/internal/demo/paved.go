@@ -52,7 +52,7 @@ func (d *demo) pavedPath(ctx context.Context) error {
 		for t := range ticketsEach {
 			c := fresh[(i*ticketsEach+t)%len(fresh)]
 			known := facts(c, d.world.Orders[c.OrderIDs[0]])
-			talk := &dialogue{agent: a, ctx: ctx, conv: a.tel.start(fmt.Sprintf("after-%s-%02d", name, t), time.Now().Add(-time.Minute)), said: "Please look into order " + fmt.Sprint(known["order_id"])}
+			talk := &dialogue{agent: a, ctx: ctx, conv: a.tel.start(fmt.Sprintf("after-%s-%02d", name, t), time.Now()), said: fmt.Sprintf("I am %s. Please look into order %s.", known["email"], known["order_id"])}
 			if i%2 == 1 {
 				talk.walk(flow.tools, known)
 				hand++
