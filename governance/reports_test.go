@@ -17,7 +17,9 @@ import (
 // days is an event store that knows sums by day.
 type days struct{ err error }
 
-func (d days) RunStats(context.Context, string, time.Time, time.Time) ([]eventstore.RunStat, error) { return nil, d.err }
+func (d days) RunStats(context.Context, string, time.Time, time.Time) ([]eventstore.RunStat, error) {
+	return nil, d.err
+}
 
 func (d days) SessionDays(context.Context, string, time.Time, time.Time) ([]eventstore.SessionDay, error) {
 	return []eventstore.SessionDay{{Day: 19999, Sessions: 1, ToolCalls: 10, LLMCalls: 3}, {Day: 20000, Sessions: 5, ToolCalls: 40, LLMCalls: 20}}, d.err

@@ -16,6 +16,8 @@ type ShadowTarget struct {
 	Object string // "proposal/<id>" or "flow/<name>@<version>"
 	Digest string
 	Flow   *flows.Flow
+	// Harmless says of each declared tool that the flow reaches whether it changes nothing.
+	Harmless map[string]bool
 	// Since is when the content got the state that it is watched in.
 	Since time.Time
 }
@@ -35,6 +37,10 @@ type DayWalks struct{ Walks, Exact, Calls int64 }
 // ShadowTargets lists what is watched: approved drafts and active flow versions of a tenant.
 func (s *Service) ShadowTargets(ctx context.Context, tenant string) (out []ShadowTarget, err error) {
 	err = s.db.View(ctx, func(r *store.Reader) error {
+		tools, err := toolsIn(r, tenant)
+		if err != nil {
+			return err
+		}
 		rows, err := r.ProposalsInStates(tenant, string(StateApproved))
 		if err != nil {
 			return err
@@ -44,7 +50,7 @@ func (s *Service) ShadowTargets(ctx context.Context, tenant string) (out []Shado
 			if err != nil {
 				return err
 			}
-			out = append(out, ShadowTarget{Object: "proposal/" + e.ID, Digest: e.Digest, Flow: e.Flow, Since: e.UpdatedAt})
+			out = append(out, ShadowTarget{Object: "proposal/" + e.ID, Digest: e.Digest, Flow: e.Flow, Harmless: tools.harmless(e.Flow), Since: e.UpdatedAt})
 		}
 		versions, err := r.FlowVersions(tenant, "")
 		if err != nil {
@@ -58,11 +64,21 @@ func (s *Service) ShadowTargets(ctx context.Context, tenant string) (out []Shado
 			if err != nil {
 				return err
 			}
-			out = append(out, ShadowTarget{Object: shadowOfVersion(row.Name, row.Version), Digest: row.Digest, Flow: v.Flow, Since: statusSince(v)})
+			out = append(out, ShadowTarget{Object: shadowOfVersion(row.Name, row.Version), Digest: row.Digest, Flow: v.Flow,
+				Harmless: tools.harmless(v.Flow), Since: statusSince(v)})
 		}
 		return nil
 	})
 	return out, visible(err)
+}
+
+// harmless says which of the declared tools of a flow change nothing.
+func (l *library) harmless(f *flows.Flow) map[string]bool {
+	out := map[string]bool{}
+	for name, tool := range l.contentOf(f).tools {
+		out[name] = !flows.Exceeds(flows.Effects(tool.Safety), flows.EffectRead)
+	}
+	return out
 }
 
 func statusSince(v *FlowVersion) time.Time {

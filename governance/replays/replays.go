@@ -46,7 +46,7 @@ func (c Checker) Replay(ctx context.Context, tenant string, flow *flows.Flow, to
 	if err != nil {
 		return nil, err
 	}
-	t := &tally{check: &governance.ReplayCheck{}, scorer: replay.NewScorer([]*replay.Flow{ready}), prover: newProver(flow, tools)}
+	t := &tally{check: &governance.ReplayCheck{}, scorer: replay.NewScorer([]*replay.Flow{ready}), prover: newProver(flow, tools), tools: tools}
 	for batch := range slices.Chunk(ids, loadOf) {
 		err := assembly.Loader{Store: c.Events}.Sessions(ctx, tenant, batch, func(s *ingest.Session) error {
 			t.add(ctx, s)
@@ -89,6 +89,7 @@ type tally struct {
 	check   *governance.ReplayCheck
 	scorer  *replay.Scorer
 	prover  *prover
+	tools   map[string]*flows.Tool
 	effects int
 }
 
@@ -111,9 +112,28 @@ func (t *tally) add(ctx context.Context, s *ingest.Session) {
 		default:
 			t.check.DivergedCount++
 			t.check.Diverged = shown(t.check.Diverged, s.ID, &w)
-			t.effects += w.Effects
+			t.effects += Effects(s, &w, func(tool string) (harmless, known bool) {
+				declared := t.tools[tool]
+				return declared != nil && !flows.Exceeds(flows.Effects(declared.Safety), flows.EffectRead), declared != nil
+			})
 		}
 	}
+}
+
+// Effects counts the calls of a window whose tools may change something: what declared says of them, else what their
+// names say.
+func Effects(s *ingest.Session, w *replay.Window, declared func(tool string) (harmless, known bool)) int {
+	calls, n := recorded(s), 0
+	for _, at := range w.Calls {
+		harmless, known := declared(calls[at].Tool)
+		if !known {
+			harmless = replay.ReadOnly(calls[at].Tool)
+		}
+		if !harmless {
+			n++
+		}
+	}
+	return n
 }
 
 // shown adds a window to a list that is not full.

@@ -12,6 +12,7 @@ import (
 	"pave/analyzer/replay"
 	"pave/flows"
 	"pave/governance"
+	"pave/governance/replays"
 	"pave/ingest"
 	"pave/ingest/assembly"
 )
@@ -179,7 +180,10 @@ func note(scorer *replay.Scorer, s *ingest.Session, watched []governance.Walks) 
 		if exact {
 			day.Exact++
 		} else {
-			w.DestructiveMismatches += window.Effects
+			w.DestructiveMismatches += replays.Effects(s, &window, func(tool string) (harmless, known bool) {
+				harmless, known = w.Target.Harmless[tool]
+				return harmless, known
+			})
 		}
 		w.Days[dayOf(at)] = day
 	}
