@@ -82,7 +82,12 @@ type walk struct {
 	given   map[Argument]bool // arguments that told an input which the caller might have left out
 	waiting []pending
 	m       Match
+	left    *int // ways that may still be tried
 }
+
+// maxWays bounds the ways of laying one flow over one window. Parallel steps of one tool have as many ways as they have
+// orders; those that differ only in inputs tell the same, so that the first few decide.
+const maxWays = 256
 
 // pending is an argument whose source needs inputs that no argument has told yet.
 type pending struct {
@@ -94,13 +99,13 @@ type pending struct {
 }
 
 // at lays the flow over the calls of a stretch from a position; nil when they do not fit. Of several ways, which only
-// flows with parallel steps have, the first exact one counts, else the first.
+// flows with parallel steps have, the first exact one of maxWays counts, else the first.
 func (f *Flow) at(s *Session, stretch []call, from int) *Match {
 	if f.straight && !f.follows(stretch[from:]) {
 		return nil
 	}
 	w := &walk{flow: f, known: s.known, calls: stretch[from:], done: make([]bool, len(f.steps)), skipped: make([]bool, len(f.steps)),
-		context: map[string]any{}, inputs: map[string]any{}, absent: map[string]bool{}, late: map[string]int{}, given: map[Argument]bool{}, m: Match{Exact: true}}
+		context: map[string]any{}, inputs: map[string]any{}, absent: map[string]bool{}, late: map[string]int{}, given: map[Argument]bool{}, m: Match{Exact: true}, left: new(maxWays)}
 	return w.run()
 }
 
@@ -152,8 +157,12 @@ func (w *walk) run() *Match {
 func (w *walk) choose(ready []int) *Match {
 	var first *Match
 	for _, k := range ready {
+		if *w.left <= 0 {
+			break
+		}
+		*w.left--
 		way := w.clone()
-		if !way.take(k) {
+		if !way.take(k) || first != nil && !way.m.Exact {
 			continue
 		}
 		m := way.run()
