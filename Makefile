@@ -78,6 +78,15 @@ fuzz:
 test-clients:
 	@GO="$(GO)" ./ingest/otlp/clients/run
 
+# Builds the web UI into api/web/dist, which is committed, so that only who changes it needs Node (api/web/.nvmrc).
+.PHONY: web e2e
+web:
+	@cd api/web && npm ci --silent && npm run --silent build
+
+# The web UI in a real browser against the real service; says so when there is no chromium.
+e2e: bin/pave
+	@PAVE_BIN=$(CURDIR)/bin/pave $(GO) test -tags e2e -count=1 ./api/web/e2e
+
 generate:
 	@$(GO) generate ./...
 

@@ -81,6 +81,6 @@ func TestHostileTextStaysText(t *testing.T) {
 	}
 	p.visit("/proposals/" + id)
 	p.sees(hostile[0], hostile[1], hostile[2])
-	p.visit("/sessions")
-	p.sees("<img src=x")
+	p.visit("/sessions?agent=" + url.QueryEscape(hostile[1]))
+	p.sees(hostile[1])
 }

@@ -42,7 +42,7 @@ func (i ids) places() []place {
 	return []place{
 		{"overview", "/"}, {"proposals", "/proposals?state=all"}, {"review", "/proposals/" + i.proposal}, {"flows", "/flows"}, {"flow", "/flows/" + i.flow},
 		{"runs", "/runs"}, {"run", "/runs/" + i.run + "?step=2"}, {"sessions", "/sessions"}, {"session", "/sessions/" + i.session}, {"patterns", "/patterns"},
-		{"tools", "/tools"}, {"tool", "/tools/" + i.tool}, {"audit", "/audit"}, {"keys", "/settings/keys"}, {"policy", "/settings/policy"}, {"service", "/settings/service"},
+		{"tools", "/tools"}, {"tool", "/tools/" + i.tool}, {"audit", "/audit"}, {"keys", "/settings/keys"}, {"policy", "/settings/policy"}, {"webhooks", "/settings/webhooks"}, {"service", "/settings/service"},
 	}
 }
 

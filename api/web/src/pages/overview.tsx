@@ -35,7 +35,7 @@ export function OverviewPage() {
       ) : (
         <>
           <Show of={report} rows={2}>
-            {(r) => <Savings r={r} />}
+            {(r) => <Savings r={r} from={from} range={range} />}
           </Show>
           <div class="split">
             <div>
@@ -60,7 +60,15 @@ export function OverviewPage() {
   )
 }
 
-function Savings({ r }: { r: Schemas['SavingsReport'] }) {
+function Savings({ r, from, range: key }: { r: Schemas['SavingsReport']; from?: string; range: string }) {
+  const adopted = useData(`adoption ${key}`, (signal) => get('/api/v1/reports/{kind}', { path: { kind: 'adoption' }, query: { from }, signal }))
+  const coverage = useData(`coverage ${key}`, (signal) => get('/api/v1/reports/{kind}', { path: { kind: 'coverage' }, query: { from }, signal }))
+  const runs = total(adopted.data, 'runs')
+  const walks = total(adopted.data, 'walks')
+  const adoption = runs + walks > 0 ? runs / (runs + walks) : undefined
+  const all = total(coverage.data, 'tool_calls')
+  const covered = all > 0 ? weighted(coverage.data, 'coverage') / all : undefined
+  const realised = all > 0 ? weighted(coverage.data, 'realised') / all : 0
   const m = r.total.measured
   const e = r.total.estimate
   const repeats = r.repeats
@@ -81,6 +89,14 @@ function Savings({ r }: { r: Schemas['SavingsReport'] }) {
       <Figure label="Time" title="How long those model calls took, measured" value={shown(m.latency_ms, duration)} note={range(m.latency_ms, duration)}>
         <div class="figure-note">estimate {duration(e.latency_ms)}</div>
       </Figure>
+      <Figure
+        label="Adoption" title="Runs of flows, as a share of runs and of walks of the same paths by hand" value={adoption === undefined ? '–' : percent(adoption)}
+        note={adoption === undefined ? 'no run and no walk yet' : `still by hand: ${plural(walks, 'walk')}`}
+      />
+      <Figure
+        label="Coverage" title="Tool calls on the paths of active flows, by hand or by a flow, as a share of all" value={covered === undefined ? '–' : percent(covered)}
+        note={covered === undefined ? 'no call yet' : `${percent(realised)} made by flows`}
+      />
       <Figure label="Flow runs" title="Finished runs of promoted flows" value={count(r.total.runs)} note={r.total.runs ? `${percent(r.total.succeeded / r.total.runs)} succeeded` : 'none yet'}>
         <div class="figure-note">{r.total.handed_back ? `${count(r.total.handed_back)} handed back` : ''}</div>
       </Figure>
@@ -90,6 +106,12 @@ function Savings({ r }: { r: Schemas['SavingsReport'] }) {
     </div>
   )
 }
+
+const total = (report: Schemas['Report'] | undefined, column: string) => (report?.items ?? []).reduce((sum, row) => sum + Number((row as Record<string, unknown>)[column] ?? 0), 0)
+
+/** The calls behind a daily share. */
+const weighted = (report: Schemas['Report'] | undefined, share: string) =>
+  (report?.items ?? []).reduce((sum, row) => sum + Number((row as Record<string, unknown>)[share] ?? 0) * Number((row as Record<string, unknown>)['tool_calls'] ?? 0), 0)
 
 const dayName = new Intl.DateTimeFormat(undefined, { month: 'short', day: 'numeric', timeZone: 'UTC' })
 const told = 5

@@ -10,6 +10,7 @@ import { navigate } from '../router'
 const sections: [string, string][] = [
   ['keys', 'Keys'],
   ['policy', 'Policy'],
+  ['webhooks', 'Webhooks'],
   ['service', 'Service'],
 ]
 
@@ -18,7 +19,7 @@ export function SettingsPage({ args: [section = 'keys'] }: { args: string[] }) {
   return (
     <Page title="Settings" lead="Who may do what, and how does the service stand?">
       <Tabs label="Settings" at={section} set={(s) => navigate(`/settings/${s}`)} tabs={sections} />
-      {section === 'policy' ? <PolicyView /> : section === 'service' ? <Service /> : <Keys />}
+      {section === 'policy' ? <PolicyView /> : section === 'webhooks' ? <Webhooks /> : section === 'service' ? <Service /> : <Keys />}
     </Page>
   )
 }
@@ -256,6 +257,96 @@ function PolicyForm({ p, tag, saved }: { p: Schemas['Policy']; tag: string; save
         </div>
       </form>
     </Card>
+  )
+}
+
+const events: Schemas['WebhookEvent'][] = ['proposal.created', 'review.submitted', 'proposal.approved', 'flow.promoted', 'flow.rolled_back', 'flow.needs_review', 'run.failed', 'drift.detected']
+
+function Webhooks() {
+  const hooks = useData('webhooks', (signal) => get('/api/v1/webhooks', { signal }))
+  const [url, setUrl] = useState('')
+  const [chosen, setChosen] = useState<Schemas['WebhookEvent'][]>([])
+  const [secret, setSecret] = useState('')
+  const add = useAction(async () => {
+    const made = await post('/api/v1/webhooks', { body: { url, ...(chosen.length ? { events: chosen } : {}) } })
+    setSecret(made.secret)
+    setUrl('')
+    hooks.reload()
+  })
+  const test = useAction((id: string) => post('/api/v1/webhooks/{id}/test', { path: { id } }))
+  const remove = useAction((id: string, revision: number) => del('/api/v1/webhooks/{id}', { path: { id }, ifMatch: revision }).then(hooks.reload))
+  return (
+    <>
+      <Card title="Webhooks" tight>
+        <Show of={hooks}>
+          {(page) =>
+            page.items.length === 0 ? (
+              <p class="pad dim">Nobody is told of events yet.</p>
+            ) : (
+              <table class="mini">
+                <thead>
+                  <tr>
+                    <th scope="col">Address</th>
+                    <th scope="col">Events</th>
+                    <th scope="col">State</th>
+                    <th scope="col">
+                      <span class="sr">Actions</span>
+                    </th>
+                  </tr>
+                </thead>
+                <tbody>
+                  {page.items.map((h) => (
+                    <tr key={h.id}>
+                      <td class="mono">{h.url}</td>
+                      <td>{h.events.length ? h.events.join(', ') : 'all'}</td>
+                      <td>
+                        <State of={h.state} /> <span class="dim">{h.reason}</span>
+                      </td>
+                      <td>
+                        <button type="button" class="link" onClick={() => void test.run(h.id)}>
+                          test
+                        </button>{' '}
+                        <button type="button" class="link" onClick={() => void remove.run(h.id, h.revision)}>
+                          remove
+                        </button>
+                      </td>
+                    </tr>
+                  ))}
+                </tbody>
+              </table>
+            )
+          }
+        </Show>
+        {test.error && <Problem error={test.error} />}
+        {remove.error && <Problem error={remove.error} />}
+      </Card>
+      <Card title="New webhook">
+        {secret && (
+          <p>
+            The key of its signatures, shown only now: <code class="secret">{secret}</code>
+          </p>
+        )}
+        <form onSubmit={(e) => (e.preventDefault(), void add.run())}>
+          <Field label="Address" hint="Events are posted as JSON, signed, at least once">
+            <input type="url" required value={url} placeholder="https://" onInput={(e) => setUrl(e.currentTarget.value)} />
+          </Field>
+          <fieldset>
+            <legend>Events (none chosen: all)</legend>
+            <div class="levels">
+              {events.map((ev) => (
+                <label key={ev} class="check">
+                  <input type="checkbox" checked={chosen.includes(ev)} onChange={(e) => setChosen(e.currentTarget.checked ? [...chosen, ev] : chosen.filter((o) => o !== ev))} /> {ev}
+                </label>
+              ))}
+            </div>
+          </fieldset>
+          {add.error && <Problem error={add.error} />}
+          <button type="submit" class="primary" disabled={add.busy || !url}>
+            Subscribe
+          </button>
+        </form>
+      </Card>
+    </>
   )
 }
 

@@ -12,7 +12,7 @@ const tones: Record<string, Tone> = {
   proposed: 'calm', in_review: 'busy', changes_requested: 'warn', approved: 'good', promoted: 'good', rejected: 'bad', withdrawn: 'calm', superseded: 'calm',
   active: 'good', needs_review: 'warn', disabled: 'bad',
   running: 'busy', succeeded: 'good', failed: 'bad', handed_back: 'warn', cancelled: 'calm', interrupted: 'warn', awaiting_approval: 'busy', waiting: 'busy',
-  ok: 'good', error: 'bad', unknown: 'calm', requested: 'calm', done: 'good', delivered: 'good', pending: 'busy',
+  ok: 'good', error: 'bad', unknown: 'calm', requested: 'calm', done: 'good', paused: 'calm', delivered: 'good', pending: 'busy',
 }
 
 export function State({ of, text }: { of: string; text?: string }) {
