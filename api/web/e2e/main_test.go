@@ -240,7 +240,6 @@ type page struct {
 	t      *testing.T
 	ctx    context.Context
 	s      *service
-	mu     sync.Mutex
 	faults []string
 }
 

@@ -14,7 +14,7 @@ import (
 )
 
 // ids of objects that pages are opened with.
-type ids struct{ proposal, flow, run, session, tool, pattern string }
+type ids struct{ proposal, flow, run, session, tool string }
 
 func (s *service) ids() ids {
 	s.t.Helper()
