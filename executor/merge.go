@@ -26,6 +26,20 @@ func (c *vars) put(key string, v any) {
 	c.values[key], c.params[key] = v, true
 }
 
+// assign takes over an object; keys are all that it has, nil where that is not known.
+func (c *vars) assign(m map[string]any, keys []string) {
+	if keys == nil || c.params != nil {
+		for k, value := range m {
+			c.values[k] = value
+			delete(c.params, k)
+		}
+		return
+	}
+	for _, k := range keys {
+		c.values[k] = m[k]
+	}
+}
+
 // dynamic reports whether a key still holds a dynamic param, not what a step has put in its place.
 func (c *vars) dynamic(key string) bool { return c.params[key] }
 
@@ -46,12 +60,7 @@ func (r *run) merge(v *visit) *failure {
 		message := fmt.Sprintf("The context of flow '%s' grew to %d bytes at step %d ('%s'), above the limit of %d.", r.plan.flow.Name, r.vars.size, v.sp.index, v.name, r.e.limits.MaxContext)
 		return &failure{cw: flows.CWToolOutputSize, message: message, raw: message, class: ClassOther}
 	}
-	for k, value := range projected {
-		r.vars.values[k] = value
-		if r.vars.params != nil {
-			delete(r.vars.params, k)
-		}
-	}
+	r.vars.assign(projected, exactly(projected, v.declared()))
 	return nil
 }
 
@@ -97,7 +106,7 @@ func (r *run) checkCollisions(v *visit, projected map[string]any) *failure {
 	if !collided {
 		return nil
 	}
-	keys := slices.DeleteFunc(v.contextKeys(projected), func(k string) bool {
+	keys := slices.DeleteFunc(slices.Clone(v.contextKeys(projected)), func(k string) bool {
 		_, exists := r.vars.values[k]
 		return !exists
 	})
@@ -113,7 +122,7 @@ func (r *run) checkCollisions(v *visit, projected map[string]any) *failure {
 	return nil
 }
 
-// contextKeys are the keys of a projection in output order.
+// contextKeys are the keys of a projection in output order, not to be changed.
 func (v *visit) contextKeys(projected map[string]any) []string {
 	step := v.sp.step
 	if step.OutputAs == "" && step.OutputMapping != nil {
@@ -126,11 +135,20 @@ func (v *visit) contextKeys(projected map[string]any) []string {
 	return v.ordered(projected)
 }
 
-// ordered lists the keys of outputs: those that the tool's schema declares in their order, then the others by name.
+// declared are the keys that the schema of the tool's output declares, in order.
+func (v *visit) declared() []string {
+	if v.tool == nil {
+		return nil
+	}
+	return v.tool.outputs
+}
+
+// ordered lists the keys of outputs: those that the tool's schema declares in their order, then the others by name. The
+// list is not to be changed.
 func (v *visit) ordered(outputs map[string]any) []string {
-	var declared []string
-	if v.tool != nil {
-		declared = v.tool.outputs
+	declared := v.declared()
+	if keys := exactly(outputs, declared); keys != nil {
+		return keys
 	}
 	rank := func(k string) int {
 		if i := slices.Index(declared, k); i >= 0 {

@@ -17,26 +17,54 @@ import (
 func snapshot(v any) (copied any, size int, err error) { return snapshotAt(v, value.MaxDepth) }
 
 // flat returns the size of an object whose values are all scalars in the forms of package value: such an object
-// needs no copy where a fresh one is made of it anyway.
-func flat(v any) (size int, ok bool) {
+// needs no copy where a fresh one is made of it anyway. declared are the keys that it is likely to have: looking them
+// up costs less than going through a map.
+func flat(v any, declared []string) (size int, ok bool) {
 	m, ok := v.(map[string]any)
 	if !ok {
 		return 0, false
 	}
-	size = 2 + separators(len(m))
-	for k, element := range m {
-		switch element.(type) {
-		case nil, bool, string, int64, float64:
-			_, n, err := snapshotAt(element, 0)
-			if err != nil {
+	if keys := exactly(m, declared); keys != nil {
+		for _, k := range keys {
+			n, scalar := memberSize(k, m[k])
+			if !scalar {
 				return 0, false
 			}
-			size += stringSize(k) + 2 + n
-		default:
-			return 0, false
+			size += n
+		}
+	} else {
+		for k, element := range m {
+			n, scalar := memberSize(k, element)
+			if !scalar {
+				return 0, false
+			}
+			size += n
 		}
 	}
-	return size, true
+	return 2 + separators(len(m)) + size, true
+}
+
+// memberSize is the size of a key with a scalar.
+func memberSize(key string, element any) (size int, scalar bool) {
+	switch element.(type) {
+	case nil, bool, string, int64, float64:
+		_, n, err := snapshotAt(element, 0)
+		return stringSize(key) + 2 + n, err == nil
+	}
+	return 0, false
+}
+
+// exactly returns keys when they are all that m has, else nil. They are distinct.
+func exactly(m map[string]any, keys []string) []string {
+	if len(keys) != len(m) {
+		return nil
+	}
+	for _, k := range keys {
+		if _, ok := m[k]; !ok {
+			return nil
+		}
+	}
+	return keys
 }
 
 var (

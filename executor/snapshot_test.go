@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"testing"
 	"unicode/utf16"
 
@@ -89,8 +91,11 @@ func FuzzSnapshot(f *testing.F) {
 		assert.True(t, value.Equal(v, c))
 		assert.Equal(t, len(spaced(v)), size)
 		if m, ok := v.(map[string]any); ok {
-			if flatSize, isFlat := flat(m); isFlat {
-				assert.Equal(t, size, flatSize)
+			keys := slices.Collect(maps.Keys(m))
+			for _, declared := range [][]string{nil, keys, append([]string{"absent"}, keys...)} {
+				if flatSize, isFlat := flat(m, declared); isFlat {
+					assert.Equal(t, size, flatSize)
+				}
 			}
 		}
 	})

@@ -181,8 +181,11 @@ func (v *visit) attempt(tp *toolPlan, inputs map[string]any, attempt int, fallba
 		return nil, 0, r.callFailure(sp, tp, err)
 	}
 	answer := raw
-	size, isFlat := flat(raw)
-	if !isFlat || !tp.rebuilds {
+	size, isFlat := 0, false
+	if tp.rebuilds {
+		size, isFlat = flat(raw, tp.outputs)
+	}
+	if !isFlat {
 		if answer, size, err = snapshot(raw); err != nil {
 			return nil, 0, failExecution(tp.tool.Name, sp.index, &ToolError{Class: ClassValidation, Message: "the tool's answer " + err.Error()})
 		}
