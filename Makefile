@@ -63,7 +63,7 @@ endif
 
 test: vet staticcheck unit
 
-# The longer lanes: generated code is current, each fuzz target for 20 seconds, crashes under load, the demo on both engines.
+# The longer lanes: generated code is current, each fuzz target for 8 seconds, crashes under load, the demo on both engines.
 check: bin/pave
 	@./.ci/check
 
