@@ -66,10 +66,10 @@ func TestEveryPageIsAccessible(t *testing.T) {
 	s := serve(t, true)
 	p := s.open(s.admin)
 	for _, at := range append(s.ids().places(), place{"nowhere", "/nowhere"}, place{"missing", "/proposals/nothing"}) {
+		p.visit(at.path)
+		p.settled()
 		for _, theme := range []string{"light", "dark"} {
-			eval[any](p, fmt.Sprintf(`localStorage.setItem('pave-theme', %q)`, theme))
-			p.visit(at.path)
-			p.settled()
+			eval[any](p, fmt.Sprintf(`document.documentElement.dataset.theme = %q`, theme))
 			p.accessible(at.name + ", " + theme)
 		}
 	}
