@@ -23,7 +23,7 @@ type journal struct {
 }
 
 const (
-	journalDelay = 200 * time.Millisecond
+	journalDelay = time.Second
 	journalSize  = 8192
 )
 
