@@ -341,7 +341,7 @@ func (b *minedDraft) otherArguments() {
 	}
 	for k := range b.steps {
 		step := &b.steps[k]
-		if step.tool.in == nil || step.forEach != nil {
+		if step.tool.in == nil {
 			continue
 		}
 		for _, f := range step.tool.in.Fields() {

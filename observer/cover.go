@@ -116,7 +116,7 @@ func (c *cover) rank(minGain float64, first func(flow int) bool, most int) []ran
 	for queue.Len() > 0 && len(out) < most {
 		q := heap.Pop(queue).(queued)
 		f := &c.flows[q.flow]
-		if q.fresh < len(out) {
+		if q.fresh < len(out) && q.gain > 0 { // a gain never grows
 			q.gain, q.fresh = c.gain(f), len(out)
 			if 2*q.gain < f.alone {
 				q.tier = 1

@@ -471,3 +471,25 @@ func TestSelectByName(t *testing.T) {
 	require.Equal(t, Derived{Form: FormSelect, List: "/rows", Field: "/name", Take: "/id", Parts: []Part{{Place: true, Arg: "q"}}}, derivedOf(t, a))
 	require.Equal(t, "/rows/*/id", a.Pointer)
 }
+
+// TestMinGain: of three calls in a row the whole saves all; its parts add nothing and come only where that is asked for.
+func TestMinGain(t *testing.T) {
+	sessions := many(12, func(i int) ingest.Session {
+		return talk(id(i), "go",
+			step{tool: "a", args: `{}`, result: j(`{"x":"x-%d"}`, i)},
+			step{tool: "b", args: j(`{"x":"x-%d"}`, i), result: j(`{"y":"y-%d"}`, i)},
+			step{tool: "c", args: j(`{"y":"y-%d"}`, i), result: `{}`})
+	})
+	// Some stop early, so that the part is a path of its own.
+	sessions = append(sessions, many(12, func(i int) ingest.Session {
+		return talk(id(100+i), "go",
+			step{tool: "a", args: `{}`, result: j(`{"x":"x-%d"}`, i)},
+			step{tool: "b", args: j(`{"x":"x-%d"}`, i), result: j(`{"y":"y-%d"}`, i)})
+	})...)
+	r := mine(t, Options{}, sessions...)
+	require.Nil(t, r.pattern("b > c"))
+	all := mine(t, Options{MinGain: -1}, sessions...)
+	require.NotNil(t, all.pattern("b > c"))
+	require.Zero(t, all.pattern("b > c").Score)
+	require.Equal(t, r.pattern("a > b > c").Score, all.pattern("a > b > c").Score)
+}

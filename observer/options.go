@@ -28,6 +28,7 @@ type Options struct {
 	FDR          float64 // false discovery rate of the tests against the null model, per length (0.01)
 	MaxEvaluated int     // patterns whose data flow is examined (500; 1,500 where at most 5,000 sessions are read); negative for none: count only
 	MaxPatterns  int     // patterns returned (200)
+	MinGain      float64 // model calls that a flow must save in all sessions read beyond better ones: less is not worth a review (1); negative for 0
 	MaxBlocked   int     // blocked paths returned (100)
 
 	// Data flow.
@@ -104,6 +105,9 @@ func (o Options) withDefaults() Options {
 	setShare(&o.Delta, 0.2)
 	setShare(&o.FDR, 0.01)
 	setInt(&o.MaxPatterns, 200)
+	if o.MinGain == 0 {
+		o.MinGain = 1
+	}
 	setInt(&o.MaxBlocked, 100)
 	setInt(&o.PerSession, 2)
 	setInt(&o.MaxLeaves, 2000)

@@ -46,7 +46,7 @@ func (m *miner) choose() []proof {
 	c := &cover{log: m.log, placed: map[uint32][]span{}, saved: map[uint32]float64{}, flows: m.spans()}
 	first := func(i int) bool { return m.proved[i].standsAlone() && !m.extended(&m.proved[i]) }
 	var out []proof
-	for _, r := range c.rank(minGain, first, m.options.MaxPatterns) {
+	for _, r := range c.rank(m.options.MinGain, first, m.options.MaxPatterns) {
 		p := m.proved[r.flow]
 		batch := loops(p.flow) && !p.partial && 2*r.gain >= c.flows[r.flow].alone
 		p.score, p.secondary = r.gain, r.tier > 0 && !batch
@@ -92,9 +92,6 @@ func tokenKey(tokens []uint32) string {
 	}
 	return string(key)
 }
-
-// minGain is the least that a flow must save in all sessions read: less is not worth a review.
-const minGain = 1
 
 // spans finds the places where the proved flows may run. Where an occurrence was examined it is known whether the flow
 // fits; elsewhere it saves what it saves on average.

@@ -99,16 +99,18 @@ steps:
 	}
 	assert.Equal(t, map[Argument]Rate{{1, "id"}: {2, 3}, {1, "mode"}: {3, 3}}, sc.ByFlow[0].Arguments)
 	assert.Equal(t, map[Fault]Loss{{1, "id", Wrong}: {1, 1}}, sc.ByFlow[0].Faults)
-	choose := func(fl Floor) []*flows.Flow { return fl.Choose([]*flows.Flow{parsed}, []*Flow{f}, sc.ByFlow) }
+	takes := func(minExact float64) bool { return Floor{MinExact: minExact}.Takes(f, &sc.ByFlow[0]) }
 	// By the rule of succession id is right in 3/5 and mode in 4/5.
-	assert.Equal(t, []*flows.Flow{parsed}, choose(Floor{}))
-	assert.Equal(t, []*flows.Flow{parsed}, choose(Floor{MinExact: 0.6}))
-	assert.Empty(t, choose(Floor{MinExact: 0.7}))
-	demoted := choose(Floor{MinExact: 0.7, Demote: true})
-	require.Len(t, demoted, 1)
-	assert.Equal(t, flows.Key("id_2"), demoted[0].Steps[1].InputMapping[0].Value, "id is taken")
+	assert.True(t, takes(0))
+	assert.True(t, takes(0.6))
+	assert.False(t, takes(0.7))
+	_, ok := Asking(parsed, f, &sc.ByFlow[0], 0.6)
+	assert.False(t, ok, "nothing to ask for")
+	asking, ok := Asking(parsed, f, &sc.ByFlow[0], 0.7)
+	require.True(t, ok)
+	assert.Equal(t, flows.Key("id_2"), asking.Steps[1].InputMapping[0].Value, "id is taken")
 	assert.Equal(t, flows.Pointer("/all/items/0"), parsed.Steps[1].InputMapping[0].Value, "the proposal stays as it is")
-	text, err := flows.EncodeFlow(demoted[0], flows.FormatYAML)
+	text, err := flows.EncodeFlow(asking, flows.FormatYAML)
 	require.NoError(t, err)
 	again, _, err := flows.ParseFlow(text)
 	require.NoError(t, err)
@@ -129,9 +131,9 @@ func TestFloorAsksFlowsWithSideEffectsForClean(t *testing.T) {
 		return parsed, f
 	}
 	taken := func(mapping string, exact, harm int) bool {
-		parsed, f := bare(mapping)
+		_, f := bare(mapping)
 		o := FlowOutcome{Windows: exact + harm, Exact: exact, DestructiveInexact: harm}
-		return len(Floor{MinClean: Clean{Derived: 10, Inputs: 20}}.Choose([]*flows.Flow{parsed}, []*Flow{f}, []FlowOutcome{o})) == 1
+		return Floor{MinClean: Clean{Plain: 3, Derived: 10, Options: 20}}.Takes(f, &o)
 	}
 	assert.True(t, taken("", 3, 0), "nothing to get wrong")
 	assert.False(t, taken("", 2, 0))

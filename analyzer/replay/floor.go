@@ -10,55 +10,42 @@ import (
 	"pave/flows/value"
 )
 
-// Floor chooses flows, and mappings in them, by how they did on the sessions that they were proposed from. The zero
-// Floor takes everything.
+// Floor chooses flows by how they did on the sessions that they were proposed from. The zero Floor takes everything.
 type Floor struct {
 	// MinExact is the share of an argument's predictions that must be right, 0..1, by the rule of succession
 	// ((right + 1) / (predictions + 2)), so that a few windows prove little.
 	MinExact float64
-	// Demote turns arguments below it into inputs of the flow; otherwise such flows are left out.
-	Demote bool
-	// MinClean is the number of windows, all of them applications, that a flow with side effects must show: three where
-	// no step after the first takes an argument that could be wrong, Derived where the flow derives all of them, Inputs
-	// where some are inputs that callers may not know. The zero value asks for none.
+	// MinClean is the number of applications that a flow with side effects must show, without a window in which it would
+	// have done harm: Plain of every flow, Derived where it derives values, Options where a later step takes an input
+	// that callers may leave out. The zero value asks for none.
 	MinClean Clean
 }
 
-// Clean are numbers of windows without a fault.
-type Clean struct{ Derived, Inputs int }
+// Clean are numbers of applications.
+type Clean struct{ Plain, Derived, Options int }
 
-// Choose returns the flows that pass, in their order, given what a Scorer found for each of them. Chosen flows are
-// shared where they did not change.
-func (fl Floor) Choose(proposed []*flows.Flow, compiled []*Flow, outcomes []FlowOutcome) []*flows.Flow {
-	var out []*flows.Flow
-	for i, f := range proposed {
-		if !fl.takes(compiled[i], &outcomes[i]) {
-			continue
-		}
-		low := fl.low(&outcomes[i])
-		if len(low) > 0 && !fl.Demote {
-			continue
-		}
-		demoted, ok := demote(f, compiled[i], low)
-		if ok {
-			out = append(out, demoted)
-		}
-	}
-	return out
+// Takes reports whether a flow passes, given what a Scorer found for it.
+func (fl Floor) Takes(f *Flow, o *FlowOutcome) bool {
+	return len(low(fl.MinExact, o)) == 0 && fl.takes(f, o)
 }
 
 func (fl Floor) takes(f *Flow, o *FlowOutcome) bool {
-	if fl.MinClean == (Clean{}) || !slices.ContainsFunc(f.steps, func(s step) bool { return s.effect }) {
+	if fl.MinClean == (Clean{}) || !f.Effects() {
 		return true
 	}
-	enough := minSessions
+	enough := fl.MinClean.Plain
 	if f.derives() {
 		enough = max(enough, fl.MinClean.Derived)
 	}
 	if f.lateOptions() {
-		enough = max(enough, fl.MinClean.Inputs)
+		enough = max(enough, fl.MinClean.Options)
 	}
 	return o.Exact >= enough && o.DestructiveInexact == 0
+}
+
+// Effects reports whether a step may change something.
+func (f *Flow) Effects() bool {
+	return slices.ContainsFunc(f.steps, func(s step) bool { return s.effect })
 }
 
 // derives reports whether a step after the first takes anything but inputs.
@@ -119,10 +106,10 @@ func (f *Flow) reads(v *flows.MappingValue) []string {
 }
 
 // low lists the arguments that are right too rarely, in order.
-func (fl Floor) low(o *FlowOutcome) []Argument {
+func low(minExact float64, o *FlowOutcome) []Argument {
 	var out []Argument
 	for at, r := range o.Arguments {
-		if float64(r.Right+1) < fl.MinExact*float64(r.Of+2) {
+		if float64(r.Right+1) < minExact*float64(r.Of+2) {
 			out = append(out, at)
 		}
 	}
@@ -138,11 +125,12 @@ func (fl Floor) low(o *FlowOutcome) []Argument {
 	return out
 }
 
-// demote returns the flow with these arguments as inputs. ok is false where that cannot be: the length of a list, and
-// what differs from element to element, are no inputs.
-func demote(f *flows.Flow, compiled *Flow, low []Argument) (_ *flows.Flow, ok bool) {
+// Asking is the flow with the arguments that are right too rarely as inputs. ok is false where there are none, and where
+// that cannot be: the length of a list, and what differs from element to element, are no inputs.
+func Asking(f *flows.Flow, compiled *Flow, o *FlowOutcome, minExact float64) (_ *flows.Flow, ok bool) {
+	low := low(minExact, o)
 	if len(low) == 0 {
-		return f, true
+		return nil, false
 	}
 	out := *f
 	out.Steps = slices.Clone(f.Steps)
@@ -154,6 +142,7 @@ func demote(f *flows.Flow, compiled *Flow, low []Argument) (_ *flows.Flow, ok bo
 		taken[out.Steps[i].OutputAs] = true
 	}
 	var added []string
+	withhold := compiled.Effects() // a run hands back before what its caller does not know
 	for _, a := range low {
 		s := &out.Steps[compiled.order[a.Step]]
 		i := slices.IndexFunc(s.InputMapping, func(e flows.MappingEntry) bool { return e.Target == a.Arg })
@@ -167,6 +156,9 @@ func demote(f *flows.Flow, compiled *Flow, low []Argument) (_ *flows.Flow, ok bo
 		taken[name] = true
 		added = append(added, name)
 		s.InputMapping = slices.Clone(s.InputMapping)
+		if withhold && s.InputMapping[i].Value.Kind != flows.MapOptional {
+			s.Guard = strings.TrimPrefix(s.Guard+" and "+name+" != None", " and ")
+		}
 		key := flows.Key(name)
 		if s.InputMapping[i].Value.Kind == flows.MapOptional {
 			s.InputMapping[i].Value = flows.MappingValue{Kind: flows.MapOptional, Inner: &key}
@@ -175,12 +167,12 @@ func demote(f *flows.Flow, compiled *Flow, low []Argument) (_ *flows.Flow, ok bo
 		}
 	}
 	var err error
-	out.InputSchema, err = withInputs(f.InputSchema, added)
+	out.InputSchema, err = withInputs(f.InputSchema, added, withhold)
 	return &out, err == nil
 }
 
-// withInputs adds properties that take anything to an input schema.
-func withInputs(raw flows.RawSchema, names []string) (flows.RawSchema, error) {
+// withInputs adds properties that take anything to an input schema, null when left out where they may be.
+func withInputs(raw flows.RawSchema, names []string, nullable bool) (flows.RawSchema, error) {
 	if len(raw) == 0 {
 		return raw, nil
 	}
@@ -198,7 +190,11 @@ func withInputs(raw flows.RawSchema, names []string) (flows.RawSchema, error) {
 	properties, _ := root[i].Value.(value.Members)
 	properties = slices.Clone(properties)
 	for _, name := range names {
-		properties = append(properties, value.Member{Key: name, Value: value.Members{}})
+		property := value.Members{}
+		if nullable {
+			property = value.Members{{Key: "default", Value: nil}}
+		}
+		properties = append(properties, value.Member{Key: name, Value: property})
 	}
 	root[i].Value = properties
 	return flows.RawSchema(value.Encode(root)), nil

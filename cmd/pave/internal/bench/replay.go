@@ -39,20 +39,22 @@ func (b Replay) Run(ctx context.Context, env Env) (any, error) {
 			return nil, fmt.Errorf("%s: %w", domains[i].name, err)
 		}
 	}
-	var floors [len(points)]replay.Floor
+	report := &replayReport{missed: map[[2]string]*replayMissed{}, res: ReplayResult{Head: env.head("replay"), Rules: map[string]map[string]replay.Floor{}}}
 	for i, p := range points {
+		floors := make([]replay.Floor, len(domains))
 		if p.floor > 0 {
-			floors[i] = chooseFloor(domains, p.floor)
-			env.note("%s: %+v", p.name, floors[i])
+			floors = chooseFloors(domains, p.floor)
 		}
-	}
-	report := &replayReport{missed: map[[2]string]*replayMissed{}, res: ReplayResult{Head: env.head("replay"), Rules: map[string]replay.Floor{}}}
-	for i, p := range points {
-		report.res.Rules[p.name] = floors[i]
+		report.res.Rules[p.name] = map[string]replay.Floor{}
+		for k := range domains {
+			report.res.Rules[p.name][domains[k].name] = floors[k]
+			env.note("%s, %s: %+v", p.name, domains[k].name, floors[k])
+		}
+		choose(domains, i, floors)
 	}
 	for i := range domains {
 		env.note("scoring %s", domains[i].name)
-		if err := domains[i].score(report, floors); err != nil {
+		if err := domains[i].score(report); err != nil {
 			return nil, fmt.Errorf("%s: %w", domains[i].name, err)
 		}
 	}
@@ -77,11 +79,11 @@ type replayDomain struct {
 	all         proposals        // from the whole training part
 	loose       proposals        // the same where exactness is not asked for
 	folds       [folds]proposals // each from the training part without one fold
-	chosen      [len(points)][]*flows.Flow
+	chosen      [len(points)]selection
 }
 
 // folds is the number of parts in the cross-validation on the training part.
-const folds = 3
+const folds = 5
 
 // proposals are flows with the sessions that they came from and those kept back.
 type proposals struct {
@@ -89,6 +91,7 @@ type proposals struct {
 	compiled    []*replay.Flow
 	from, other []*replay.Session
 	outcomes    []replay.FlowOutcome // on the sessions that they came from
+	others      []replay.FlowOutcome // on those kept back
 }
 
 // read loads the folders and splits their sessions.
@@ -134,13 +137,16 @@ func taskHash(salt, task string) uint32 {
 	return binary.BigEndian.Uint32(sum[:4])
 }
 
+// mostProposals is how many flows of one domain are scored where no exactness is asked for: all that save anything.
+const mostProposals = 1000
+
 // propose mines the training part, and each of its folds' rest.
 func (d *replayDomain) propose(ctx context.Context, env Env) (err error) {
 	env.note("proposing from %s: %d sessions, %d for the test", d.name, len(d.train), len(d.test))
 	if d.all, err = propose(ctx, d.train, nil, observer.Options{}); err != nil {
 		return err
 	}
-	if d.loose, err = propose(ctx, d.train, nil, observer.Options{Exactness: -1}); err != nil {
+	if d.loose, err = propose(ctx, d.train, nil, observer.Options{Exactness: -1, MinGain: -1, MaxPatterns: mostProposals}); err != nil {
 		return err
 	}
 	for f := range d.folds {
@@ -155,8 +161,11 @@ func (d *replayDomain) propose(ctx context.Context, env Env) (err error) {
 		if d.folds[f], err = propose(ctx, from, other, observer.Options{}); err != nil {
 			return err
 		}
+		if err := d.folds[f].addAsking(); err != nil {
+			return err
+		}
 	}
-	return nil
+	return d.all.addAsking()
 }
 
 // propose runs a whole pass over sessions, as the service does, and scores its flows on them.
@@ -186,15 +195,24 @@ func propose(ctx context.Context, from, other []recordedSession, options observe
 	for i := range candidates {
 		p.flows = append(p.flows, candidates[i].Flow)
 	}
+	return p, p.measure()
+}
+
+// measure makes the flows ready and scores them on the sessions that they came from and on those kept back.
+func (p *proposals) measure() (err error) {
 	if p.compiled, err = compileAll(p.flows); err != nil {
-		return p, err
+		return err
 	}
-	sc := replay.NewScorer(p.compiled)
-	for _, s := range p.from {
+	p.outcomes, p.others = outcomes(p.compiled, p.from), outcomes(p.compiled, p.other)
+	return nil
+}
+
+func outcomes(flows []*replay.Flow, sessions []*replay.Session) []replay.FlowOutcome {
+	sc := replay.NewScorer(flows)
+	for _, s := range sessions {
 		sc.Session(s)
 	}
-	p.outcomes = sc.ByFlow
-	return p, nil
+	return sc.ByFlow
 }
 
 // withSafety marks the tools that only read, by the verb rule.
@@ -216,47 +234,4 @@ func compileAll(all []*flows.Flow) ([]*replay.Flow, error) {
 		}
 	}
 	return out, nil
-}
-
-// chooseFloor finds the rule that saves most on kept-back folds of the training parts among those that reach the
-// exactness there, with nothing done in inexact applications.
-func chooseFloor(domains []replayDomain, exact float64) replay.Floor {
-	// A rule that only just reaches the exactness on the folds would miss it elsewhere half of the time.
-	target := exact + (1-exact)/4
-	const never = 1 << 30
-	best, most := replay.Floor{MinExact: 1, MinClean: replay.Clean{Derived: never, Inputs: never}}, -1
-	for _, minExact := range []float64{0.5, 0.8, 0.85, 0.9, 0.95, 0.97} {
-		for _, demote := range []bool{false, true} {
-			for _, derived := range []int{3, 5, 8, 12, 20, never} {
-				for _, inputs := range []int{8, 12, 20, 40, never} {
-					fl := replay.Floor{MinExact: minExact, Demote: demote, MinClean: replay.Clean{Derived: derived, Inputs: inputs}}
-					o := crossValidate(domains, fl)
-					if o.DestructiveInexact == 0 && float64(o.Correct) >= target*float64(o.Predicted) && o.Saved > most {
-						best, most = fl, o.Saved
-					}
-				}
-			}
-		}
-	}
-	return best
-}
-
-// crossValidate scores what a floor chooses on the fold that was kept back, over all domains.
-func crossValidate(domains []replayDomain, fl replay.Floor) replay.Outcome {
-	var total replay.Outcome
-	for i := range domains {
-		for f := range domains[i].folds {
-			p := &domains[i].folds[f]
-			chosen, err := compileAll(fl.Choose(p.flows, p.compiled, p.outcomes))
-			if err != nil {
-				continue // cannot be: they compiled before
-			}
-			sc := replay.NewScorer(chosen)
-			for _, s := range p.other {
-				o := sc.Session(s)
-				total.Add(&o)
-			}
-		}
-	}
-	return total
 }

@@ -65,21 +65,11 @@ func (r *replayReport) limits() {
 }
 
 // score adds a domain: each of its data sets, and all of them to the pool.
-func (d *replayDomain) score(r *replayReport, floors [len(points)]replay.Floor) error {
+func (d *replayDomain) score(r *replayReport) error {
 	var scorers [len(points)]*replay.Scorer
-	var compiled [len(points)][]*replay.Flow
 	for i := range points {
-		from := &d.all
-		if points[i].floor == 0 {
-			from = &d.loose
-		}
-		d.chosen[i] = floors[i].Choose(from.flows, from.compiled, from.outcomes)
-		var err error
-		if compiled[i], err = compileAll(d.chosen[i]); err != nil {
-			return err
-		}
-		scorers[i] = replay.NewScorer(compiled[i])
-		r.pooled.points[i].addFlows(compiled[i])
+		scorers[i] = replay.NewScorer(d.chosen[i].compiled)
+		r.pooled.points[i].addFlows(d.chosen[i].compiled)
 	}
 	training := replay.NewTraining(d.all.from)
 	allInputs := replay.NewScorer(training.AllInputs())
@@ -105,7 +95,7 @@ func (d *replayDomain) score(r *replayReport, floors [len(points)]replay.Floor) 
 			sets[s.set] = t
 			names = append(names, s.set)
 			for i := range points {
-				t.points[i].addFlows(compiled[i])
+				t.points[i].addFlows(d.chosen[i].compiled)
 			}
 		}
 		ready := replay.NewSession(s.Session)
@@ -123,7 +113,7 @@ func (d *replayDomain) score(r *replayReport, floors [len(points)]replay.Floor) 
 		t.bounds.Add(&b)
 		r.addMissed(d.name, scorers[0].Missed(training, ready))
 	}
-	r.addFaults(d.name, d.chosen[0], scorers[0].ByFlow)
+	r.addFaults(d.name, d.chosen[0].flows, scorers[0].ByFlow)
 	slices.Sort(names)
 	for _, name := range names {
 		t := sets[name]
@@ -154,7 +144,7 @@ func exportFlows(dir string, domains []replayDomain) error {
 			if err := os.MkdirAll(folder, 0o755); err != nil {
 				return err
 			}
-			for rank, f := range d.chosen[i] {
+			for rank, f := range d.chosen[i].flows {
 				text, err := flows.EncodeFlow(f, flows.FormatYAML)
 				if err != nil {
 					return err
