@@ -187,11 +187,17 @@ func (v *visit) deny(tp *toolPlan, reason string) (*Approval, *failure) {
 
 // guardInput shows the guardrail a call's inputs.
 func (v *visit) guardInput(tp *toolPlan) *failure {
+	if v.r.e.guardrail == nil {
+		return nil
+	}
 	return v.guard(GuardrailCall{Stage: GuardrailInput, ToolName: tp.tool.Name, Inputs: v.resolved})
 }
 
 // guardOutput shows the guardrail what a call gave.
 func (v *visit) guardOutput(outputs map[string]any) *failure {
+	if v.r.e.guardrail == nil {
+		return nil
+	}
 	tool := v.name
 	if v.rec.FallbackUsed {
 		tool = v.sp.fallbackName
@@ -201,9 +207,6 @@ func (v *visit) guardOutput(outputs map[string]any) *failure {
 
 func (v *visit) guard(call GuardrailCall) *failure {
 	r := v.r
-	if r.e.guardrail == nil {
-		return nil
-	}
 	call.RunID, call.FlowName, call.StepIndex, call.StepID = r.runID, r.plan.flow.Name, v.sp.index, v.sp.step.StepID
 	err := checkGuardrail(r.ctx, r.e.guardrail, call)
 	if err == nil {

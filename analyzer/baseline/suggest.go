@@ -8,21 +8,49 @@ import (
 
 // SuggestFlows makes a flow of every chain of at least MinDepth tools, in the order of FindChains. The first step
 // maps all arguments of its tool to themselves, later steps those that the step right before returns. Flows share
-// their mappings.
+// their mappings and lie in blocks of memory: whoever keeps one of them keeps its block.
 func (a *Analyzer) SuggestFlows(opts ChainOptions) ([]*flows.Flow, error) {
 	var out []*flows.Flow
-	err := a.EachFlow(opts, func(f *flows.Flow) bool {
-		kept := *f
-		kept.Steps = slices.Clone(f.Steps)
-		out = append(out, &kept)
+	var free []flows.Flow
+	var freeSteps []flows.Step
+	err := a.eachChain(opts, func(b *flowBuilder, path []int) bool {
+		if len(free) == 0 {
+			free = make([]flows.Flow, flowsInBlock)
+		}
+		if len(freeSteps) < len(path) {
+			freeSteps = make([]flows.Step, max(stepsInBlock, len(path)))
+		}
+		kept := &free[0]
+		kept.Steps = freeSteps[:len(path):len(path)]
+		free, freeSteps = free[1:], freeSteps[len(path):]
+		b.build(kept, path)
+		out = append(out, kept)
 		return true
 	})
 	return out, err
 }
 
+// A block of flows and one of steps have some 30 KB each.
+const (
+	flowsInBlock = 64
+	stepsInBlock = 96
+)
+
 // EachFlow is SuggestFlows for callers that look at each flow once: thousands are usual. A flow and its Steps are only
 // valid during the call; false ends the search.
 func (a *Analyzer) EachFlow(opts ChainOptions, visit func(*flows.Flow) bool) error {
+	var lent flows.Flow
+	var steps []flows.Step
+	return a.eachChain(opts, func(b *flowBuilder, path []int) bool {
+		steps = slices.Grow(steps[:0], len(path))
+		lent.Steps = steps[:len(path)]
+		b.build(&lent, path)
+		return visit(&lent)
+	})
+}
+
+// eachChain hands out the chains that become flows, with what builds them; false ends the search.
+func (a *Analyzer) eachChain(opts ChainOptions, visit func(*flowBuilder, []int) bool) error {
 	if opts.MinDepth < 1 {
 		return invalid("min_depth must be >= 1, got %d.", opts.MinDepth)
 	}
@@ -30,53 +58,53 @@ func (a *Analyzer) EachFlow(opts ChainOptions, visit func(*flows.Flow) bool) err
 	if err != nil {
 		return err
 	}
-	b := flowBuilder{a: a, first: make([]flows.Mapping, len(a.names)), next: make([]map[int]flows.Mapping, len(a.names))}
+	b := &flowBuilder{a: a, first: make([]flows.Mapping, len(a.names)), next: make([]map[int]flows.Mapping, len(a.names))}
 	for path := range chains {
-		if len(path) >= opts.MinDepth && !visit(b.build(path)) {
+		if len(path) >= opts.MinDepth && !visit(b, path) {
 			break
 		}
 	}
 	return nil
 }
 
-// flowBuilder builds one flow after the other in the same memory and keeps the mappings that many have in common.
+// flowBuilder builds flows and keeps the mappings that many have in common.
 type flowBuilder struct {
 	a     *Analyzer
 	first []flows.Mapping         // of a tool that begins a flow
 	next  []map[int]flows.Mapping // producer -> consumer
-
-	flow  flows.Flow
-	steps []flows.Step
-	names []string
 	text  []byte
 }
 
-func (b *flowBuilder) build(path []int) *flows.Flow {
-	b.steps, b.names = b.steps[:0], b.names[:0]
+// build writes the flow of a path into f, which has a step for each of its tools. f is empty, or of build.
+func (b *flowBuilder) build(f *flows.Flow, path []int) {
 	for i, tool := range path {
-		step := flows.Step{ToolName: b.a.names[tool]}
+		step := &f.Steps[i]
+		step.ToolName = b.a.names[tool]
 		if i == 0 {
 			step.InputMapping = b.begin(tool)
 		} else {
 			step.InputMapping = b.follow(path[i-1], tool)
 		}
-		b.steps, b.names = append(b.steps, step), append(b.names, step.ToolName)
 	}
-	b.flow = flows.Flow{FormatVersion: flows.FormatVersion1, Type: flows.TypeFlow, Name: b.join(namePrefix, nameSeparator, ""), Version: draftVersion,
-		Description: b.join("Auto-suggested flow from ChainAnalyzer: ", arrow, "."), Steps: b.steps, Status: flows.StatusActive}
-	return &b.flow
+	f.FormatVersion, f.Type, f.Version, f.Status = flows.FormatVersion1, flows.TypeFlow, draftVersion, flows.StatusActive
+	b.text = b.text[:0]
+	b.join(f.Steps, namePrefix, nameSeparator, "")
+	n := len(b.text)
+	b.join(f.Steps, "Auto-suggested flow from ChainAnalyzer: ", arrow, ".")
+	texts := string(b.text) // one string for both
+	f.Name, f.Description = texts[:n], texts[n:]
 }
 
-// join writes the names of the flow's tools in one go.
-func (b *flowBuilder) join(before, separator, after string) string {
-	b.text = append(b.text[:0], before...)
-	for i, name := range b.names {
+// join adds the names of the steps' tools to the text.
+func (b *flowBuilder) join(steps []flows.Step, before, separator, after string) {
+	b.text = append(b.text, before...)
+	for i := range steps {
 		if i > 0 {
 			b.text = append(b.text, separator...)
 		}
-		b.text = append(b.text, name...)
+		b.text = append(b.text, steps[i].ToolName...)
 	}
-	return string(append(b.text, after...))
+	b.text = append(b.text, after...)
 }
 
 func (b *flowBuilder) begin(tool int) flows.Mapping {
