@@ -34,13 +34,13 @@ func (s *service) submit(as, name string) string {
 	s.t.Helper()
 	var p proposal
 	s.call("POST", "/api/v1/proposals", as, map[string]any{"flow": map[string]any{
-		"format_version": "1.1", "type": "Flow", "name": name, "description": "The payment of an order.", "on_failure": "hand_back", "on_context_collision": "error",
+		"format_version": "1.1", "type": "Flow", "name": name, "description": "The shipment of an order.", "on_failure": "hand_back", "on_context_collision": "error",
 		"input_schema": map[string]any{"type": "object", "properties": map[string]any{"order_id": map[string]any{"type": "string"}}, "required": []any{"order_id"}, "additionalProperties": false},
 		"steps": []any{
 			map[string]any{"tool_name": "get_order", "input_mapping": map[string]any{"order_id": "order_id"}, "output_as": "order"},
-			map[string]any{"tool_name": "get_payment", "input_mapping": map[string]any{"payment_id": "/order/payment_id"}, "output_as": "payment"},
+			map[string]any{"tool_name": "get_shipment", "input_mapping": map[string]any{"shipment_id": "/order/shipment_id"}, "output_as": "shipment"},
 		},
-		"returns": map[string]any{"payment": "payment"},
+		"returns": map[string]any{"shipment": "shipment"},
 	}}, &p)
 	return p.ID
 }
@@ -106,10 +106,10 @@ func TestReviewByMouse(t *testing.T) {
 	p.settled()
 	p.sees("mouse_one", "approved")
 
-	p.do(chromedp.ScrollIntoView(`[data-mapping="1/payment_id"]`))
-	box := eval[[]float64](p, `(() => { const r = document.querySelector('[data-mapping="1/payment_id"]').getBoundingClientRect(); return [r.x + 20, r.y + 8] })()`)
+	p.do(chromedp.ScrollIntoView(`[data-mapping="1/shipment_id"]`))
+	box := eval[[]float64](p, `(() => { const r = document.querySelector('[data-mapping="1/shipment_id"]').getBoundingClientRect(); return [r.x + 20, r.y + 8] })()`)
 	p.do(chromedp.MouseEvent("mouseMoved", box[0], box[1]))
-	p.until(`document.querySelector('.hot-evidence').innerText.includes('payment_id')`)
+	p.until(`document.querySelector('.hot-evidence').innerText.includes('shipment_id')`)
 	p.until(`document.querySelectorAll('.edge.hot').length === 1`)
 
 	p.click("button", "Changes")
@@ -126,7 +126,7 @@ func TestReviewByMouse(t *testing.T) {
 	p.sees("compiles", "Golden tests")
 	p.do(chromedp.Evaluate[chromedp.Void](`[...document.querySelectorAll('.edit summary')][0].click()`))
 	p.do(chromedp.WaitVisible(".code-edit"))
-	edited := strings.Replace(string(got.Flow), `"/order/payment_id"`, `"/order/nothing"`, 1)
+	edited := strings.Replace(string(got.Flow), `"/order/shipment_id"`, `"/order/nothing"`, 1)
 	require.NotEqual(t, string(got.Flow), edited)
 	set := func(text string) {
 		quoted, err := json.Marshal(text)

@@ -58,8 +58,8 @@ func TestEveryPageFitsEveryWidth(t *testing.T) {
 		p.settled()
 		for _, width := range []int64{1440, 1024, 768} {
 			p.do(chromedp.EmulateViewport(width, 900))
-			wide := eval[[]string](p, `[document.documentElement, document.querySelector('main')].filter((e) => e.scrollWidth > e.clientWidth).map((e) => e.tagName + ' ' + e.scrollWidth)`)
-			require.Empty(t, wide, "%s at %d is wider than the window", at.name, width)
+			// Nothing is wider than the window, once charts have measured themselves.
+			p.until(`[document.documentElement, document.querySelector('main')].every((e) => e.scrollWidth <= e.clientWidth)`)
 			if dir == "" {
 				continue
 			}

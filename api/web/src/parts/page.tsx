@@ -1,5 +1,5 @@
 import type { ComponentChildren } from 'preact'
-import { useEffect, useRef, useState } from 'preact/hooks'
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { ApiError } from '../api'
 
 export function Page({ title, lead, actions, crumbs, children, fill }: { title: ComponentChildren; name?: string; lead?: ComponentChildren; actions?: ComponentChildren; crumbs?: ComponentChildren; children: ComponentChildren; fill?: boolean }) {
@@ -131,7 +131,8 @@ const typing = (t: EventTarget | null) => t instanceof HTMLElement && (t.isConte
 export function useKeys(keys: Record<string, (() => void) | undefined>) {
   const now = useRef(keys)
   now.current = keys
-  useEffect(() => {
+  // before the page is painted: whoever sees it may press a key
+  useLayoutEffect(() => {
     const on = (e: KeyboardEvent) => {
       if (e.ctrlKey || e.metaKey || e.altKey || typing(e.target) || document.querySelector('dialog[open]')) return
       const fn = now.current[e.key]
