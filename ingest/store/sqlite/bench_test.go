@@ -16,6 +16,7 @@ import (
 	"pave/ingest"
 	"pave/ingest/store"
 	"pave/ingest/store/sqlite"
+	"pave/ingest/store/storetest"
 )
 
 // recordedSessions reads the recorded calls, as sessions of events with the ids of spans.
@@ -249,3 +250,6 @@ func BenchmarkSequences(b *testing.B) {
 	}
 	b.ReportMetric((cpu()-before).Seconds()/float64(b.N), "cpu-s/1M-calls")
 }
+
+// BenchmarkSessionDays is what reports by day take of ten million calls.
+func BenchmarkSessionDays(b *testing.B) { storetest.BenchSeries(b, openBench(b)) }

@@ -11,7 +11,9 @@ import (
 )
 
 func testSeries(t *testing.T, s suite) {
-	day := func(n int, hour time.Duration) time.Time { return time.Unix(int64(n)*86400, 0).UTC().Add(hour * time.Hour) }
+	day := func(n int, hour time.Duration) time.Time {
+		return time.Unix(int64(n)*86400, 0).UTC().Add(hour * time.Hour)
+	}
 	s.each(t, map[string]func(*testing.T, store.Store){
 		"sums by day": func(t *testing.T, st store.Store) {
 			put := func(id string, start time.Time, calls int) {
