@@ -130,42 +130,54 @@ func (w *walk) run() *Match {
 		if len(ready) == 0 {
 			return w.finish()
 		}
-		if back, ok := w.guarded(ready); back {
-			w.m.HandedBack = true
-			return w.finish()
-		} else if !ok {
-			return nil
+		next := w.candidates(ready)
+		if len(next) > 1 {
+			return w.choose(ready, next)
 		}
-		if w.pos >= len(w.calls) {
-			return nil
+		k := -1
+		if len(next) == 1 {
+			k = next[0]
 		}
-		ready = slices.DeleteFunc(ready, func(k int) bool { return w.flow.steps[k].tool != w.calls[w.pos].tool })
-		switch len(ready) {
-		case 0:
-			return nil
-		case 1:
-			if !w.take(ready[0]) {
-				return nil
-			}
-		default:
-			return w.choose(ready)
+		if m, ended := w.step(ready, k); ended {
+			return m
 		}
 	}
 }
 
+// candidates are the ready steps that the next call may be.
+func (w *walk) candidates(ready []int) []int {
+	if w.pos >= len(w.calls) {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(ready), func(k int) bool { return w.flow.steps[k].tool != w.calls[w.pos].tool })
+}
+
+// step lets step k, one of the ready ones, have the next call; k is -1 when none may. ended: the walk ends here, with m.
+func (w *walk) step(ready []int, k int) (m *Match, ended bool) {
+	back, ok := w.guarded(ready, k)
+	switch {
+	case back:
+		w.m.HandedBack = true
+		return w.finish(), true
+	case !ok || k < 0 || !w.take(k):
+		return nil, true
+	}
+	return nil, false
+}
+
 // choose tries each of several steps that the next call may be.
-func (w *walk) choose(ready []int) *Match {
+func (w *walk) choose(ready, next []int) *Match {
 	var first *Match
-	for _, k := range ready {
+	for _, k := range next {
 		if *w.left <= 0 {
 			break
 		}
 		*w.left--
 		way := w.clone()
-		if !way.take(k) || first != nil && !way.m.Exact {
-			continue
+		m, ended := way.step(ready, k)
+		if !ended && (first == nil || way.m.Exact) {
+			m = way.run()
 		}
-		m := way.run()
 		if m != nil && m.Exact {
 			return m
 		}
@@ -213,15 +225,16 @@ func (w *walk) ready() []int {
 	return out
 }
 
-// guarded evaluates the guards of the steps that may come next. back: one is false and the run ends here, all steps
-// before its level being done and none of it. ok is false where a guard has no clear answer.
-func (w *walk) guarded(ready []int) (back, ok bool) {
+// guarded evaluates the guards of the steps that may come next, chosen being the one that has the next call; those of its
+// own tool have their turn later. back: one is false and the run ends here, all steps before its level being done and none
+// of it. ok is false where a guard has no clear answer.
+func (w *walk) guarded(ready []int, chosen int) (back, ok bool) {
 	for _, k := range ready {
 		s := &w.flow.steps[k]
-		if w.pos > 0 && w.pos < len(w.calls) && s.tool == w.calls[w.pos].tool && s.forEach == nil {
+		if k == chosen && w.pos > 0 && s.forEach == nil {
 			w.tell(k)
 		}
-		if s.guard == nil {
+		if s.guard == nil || chosen >= 0 && k != chosen && s.tool == w.flow.steps[chosen].tool {
 			continue
 		}
 		holds, err := s.guard.Eval(w.everything(nil, ""))

@@ -290,6 +290,53 @@ steps:
 	}
 }
 
+// TestParallelStepsOfOneTool: a call tells the inputs of the one step that has it.
+func TestParallelStepsOfOneTool(t *testing.T) {
+	f := flow(t, `
+type: DAGFlow
+name: two_orders
+input_schema: {type: object, properties: {email: {type: string}, first: {default: null}, second: {default: null}}}
+steps:
+  - {step_id: user, tool_name: find_user, input_mapping: {email: email}, output_as: user}
+  - {step_id: one, tool_name: get_order, depends_on: [user], input_mapping: {user_id: /user/id, order_id: {$expr: "first != null ? first : user.orders[0]"}}, output_as: one}
+  - {step_id: two, tool_name: get_order, depends_on: [user], input_mapping: {user_id: /user/id, order_id: {$expr: "second != null ? second : user.orders[1]"}}, output_as: two}
+`)
+	for name, c := range map[string]struct {
+		text          string
+		orders        [2]string
+		saved         int
+		first, second any
+	}{
+		"as declared":                   {"hello", [2]string{"o1", "o2"}, 2, nil, nil},
+		"the other way round":           {"hello", [2]string{"o2", "o1"}, 2, nil, nil},
+		"one given":                     {"order o3", [2]string{"o3", "o2"}, 2, "o3", nil},
+		"one given, the other unknown":  {"order o2", [2]string{"o2", "o4"}, 0, nil, nil},
+		"the same again is not another": {"hello", [2]string{"o1", "o1"}, 0, nil, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := session(t, 3, said(c.text), find(0), order(1, "u1", c.orders[0]), order(2, "u1", c.orders[1]))
+			assert.Equal(t, c.saved, score(s, f).Saved)
+			if c.saved > 0 {
+				m := f.at(s, s.stretches[0], 0)
+				require.NotNil(t, m)
+				assert.Equal(t, []any{c.first, c.second}, []any{m.Inputs["first"], m.Inputs["second"]})
+			}
+		})
+	}
+}
+
+// TestManyParallelSteps: twelve steps of one tool have 479 million orders, of which a bounded number is tried.
+func TestManyParallelSteps(t *testing.T) {
+	text := "type: DAGFlow\nname: many\ninput_schema: {type: object, properties: {email: {type: string}}}\nsteps:\n" +
+		"  - {step_id: user, tool_name: find_user, input_mapping: {email: email}, output_as: user}\n"
+	parts := []any{said("a@b.c"), find(0)}
+	for i := range 12 {
+		text += fmt.Sprintf("  - {step_id: s%d, tool_name: get_order, depends_on: [user], input_mapping: {user_id: /user/id, order_id: {$const: never}}, output_as: o%d}\n", i, i)
+		parts = append(parts, order(int32(i+1), "u1", "o1"))
+	}
+	assert.Zero(t, score(session(t, 13, parts...), flow(t, text)).Saved)
+}
+
 // TestSegmentation chooses between overlapping applications: two of two calls save as much as one of three would, and
 // one more.
 func TestSegmentation(t *testing.T) {
