@@ -60,6 +60,7 @@ func (r *reader) flow(doc any, limits Limits) (*Flow, error) {
 		o.missing("version")
 	}
 	f.Description = o.needText("description")
+	o.notNull("version", "status", "deterministic", "on_context_collision", "governance", "dynamic_params")
 	r.contracts(o, f)
 	f.OnContextCollision = choice(o, "on_context_collision", CollisionOverwrite, CollisionWarn, CollisionError)
 	f.Status = choice(o, "status", StatusActive, StatusNeedsReview, StatusDisabled)
@@ -68,6 +69,9 @@ func (r *reader) flow(doc any, limits Limits) (*Flow, error) {
 		f.Deterministic = &deterministic
 	}
 	if v, ok := o.get("trigger_conditions"); ok {
+		if _, isObject := v.(value.Members); !isObject && !r.strict {
+			o.fail("/trigger_conditions", "wrong_type", "must be an object")
+		}
 		f.TriggerConditions = value.Plain(v)
 	}
 	f.ToolSchemaHashes = o.textMap("tool_schema_hashes")
@@ -110,9 +114,10 @@ func (r *reader) contracts(o *object, f *Flow) {
 	}
 }
 
-var formatVersion = regexp.MustCompile(`^1(\.[0-9]{1,4})?$`)
+var formatVersion = regexp.MustCompile(`^\s*\+?0*1\s*(\..*)?$`)
 
-// formatVersion accepts 1, 1.1 and "1.x": within a major version additions only.
+// formatVersion accepts 1, 1.1 and "1.x": within a major version additions only. As in the base system only the text
+// before the first dot says which version it is.
 func (r *reader) formatVersion(o *object) string {
 	v, ok := o.get("format_version")
 	if !ok {
@@ -129,7 +134,7 @@ func (r *reader) formatVersion(o *object) string {
 		r.fail("/format_version", "invalid", "this version reads format versions 1 and 1.1, not %s", value.Encode(value.Plain(v)))
 		return FormatVersion1
 	}
-	if text == "1.0" {
+	if _, minor, _ := strings.Cut(text, "."); strings.Trim(minor, "0") == "" {
 		return FormatVersion1
 	}
 	return text
@@ -160,6 +165,7 @@ func (r *reader) governance(o *object) *Governance {
 	if !ok {
 		return nil
 	}
+	g.notNull("lifecycle", "replaces_tools", "estimated_model_calls_removed")
 	out := &Governance{
 		Lifecycle: choice(g, "lifecycle", LifecycleObserved, LifecycleSuggested, LifecycleDraft, LifecycleReviewed, LifecycleActive,
 			LifecycleArchived, LifecycleIgnored),
@@ -192,6 +198,7 @@ func (r *reader) safety(o *object) *SafetyContract {
 	if !ok {
 		return nil
 	}
+	s.notNull("side_effects", "stability", "determinism_level", "idempotent", "cacheable", "safe_to_retry", "supports_dry_run", "requires_approval", "read_only")
 	c := DefaultSafety()
 	or := func(given, dflt string) string {
 		if given == "" {
@@ -224,6 +231,7 @@ func (r *reader) step(path string, v any, dag bool) Step {
 	if !ok {
 		return Step{}
 	}
+	o.notNull("input_mapping", "on_error")
 	s := Step{
 		ToolName: o.text("tool_name", ""), FlowName: o.text("flow_name", ""),
 		InputMapping:       r.mapping(o, "input_mapping"),
@@ -283,6 +291,7 @@ func (r *reader) additions(o *object, s *Step) {
 }
 
 func (r *reader) dagStep(o *object, s *Step) {
+	o.notNull("depends_on", "step_type", "branches")
 	s.StepID = o.needText("step_id")
 	s.DependsOn = o.texts("depends_on")
 	s.StepType = choice(o, "step_type", "tool", "capability")
@@ -371,6 +380,7 @@ func (r *reader) retry(o *object) *RetryPolicy {
 	if !ok {
 		return nil
 	}
+	p.notNull("max_retries", "backoff_seconds", "backoff_multiplier", "jitter", "retryable_errors")
 	policy := DefaultRetry()
 	policy.MaxRetries = int(p.integer("max_retries", int64(policy.MaxRetries), 0))
 	policy.BackoffSeconds = p.number("backoff_seconds", policy.BackoffSeconds, 0)

@@ -135,7 +135,7 @@ func TestFormatVersions(t *testing.T) {
 	doc := func(version string) []byte {
 		return fmt.Appendf(nil, "format_version: %s\ntype: Flow\nname: f\ndescription: d\nsteps: [{tool_name: a, input_mapping: {x: {$const: v}}, extra: 1}]\n", version)
 	}
-	for _, version := range []string{`"1"`, "1", "1.0", `"1.0"`} {
+	for _, version := range []string{`"1"`, "1", "1.0", `"1.0"`, `"01"`, `"1."`} {
 		flow, warnings, err := flows.ParseFlow(doc(version))
 		require.NoError(t, err, version)
 		assert.Len(t, warnings, 1)
@@ -147,7 +147,7 @@ func TestFormatVersions(t *testing.T) {
 		_, _, err := flows.ParseFlow(doc(version))
 		assert.ErrorContains(t, err, "/steps/0/extra: unknown field", version)
 	}
-	for _, version := range []string{"2", `"x"`, "[1]", `"1."`} {
+	for _, version := range []string{"2", `"x"`, "[1]", `"1x"`} {
 		_, _, err := flows.ParseFlow(doc(version))
 		assert.ErrorContains(t, err, "format versions 1 and 1.1", version)
 	}

@@ -81,7 +81,7 @@ func TestFormatSchemaAgreesWithParser(t *testing.T) {
 	dag := func(step string) string { return flowDoc("DAGFlow", "1.1", "", step) }
 	field := func(fields string) string { return flowDoc("Flow", "1.1", ","+fields, `{"tool_name":"a"}`) }
 	good := map[string]string{
-		"base fields":            flowDoc("Flow", "1", `,"surprise":1,"status":null`, `{"tool_name":"a","flow_name":null,"retry_policy":{},"output_as":5}`),
+		"base fields":            flowDoc("Flow", "1", `,"surprise":1,"safety":null`, `{"tool_name":"a","flow_name":null,"retry_policy":{},"output_as":5}`),
 		"number as version":      `{"type":"Flow","format_version":1,"name":"f","description":"d","steps":[]}`,
 		"later minor":            flowDoc("Flow", "1.9", "", `{"tool_name":"a","on_error":"fallback:b"}`),
 		"all mapping forms":      linear(`{"tool_name":"a","input_mapping":{"k":"x","p":"/x/y","l":[1],"c":{"$const":"s"},"e":{"$expr":"x"},"o":{"$optional":{"$expr":"x"}},"two":{"$expr":1,"b":2}}}`),
@@ -147,6 +147,7 @@ func TestFormatSchemaAgreesWithParser(t *testing.T) {
 		"capability of a tool":    dag(`{"step_id":"a","tool_name":"a","capability_id":"c"}`),
 		"capability branches":     dag(`{"step_id":"a","tool_name":"a","step_type":"capability","branches":[{"target_step_id":"b","predicate":"x"}]}`),
 		"output is no key":        linear(`{"tool_name":"a","output_mapping":{"a":1}}`),
+		"null in 1":               flowDoc("Flow", "1", `,"status":null`, ""),
 		"wrong type in 1":         flowDoc("Flow", "1", `,"dynamic_params":"x"`, ""),
 	}
 	for name, doc := range bad {

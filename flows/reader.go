@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"pave/flows/schema"
 	"pave/flows/value"
 )
 
@@ -51,7 +52,8 @@ func (r *reader) err() error {
 	return &Error{Code: CodeInvalid, Message: r.what + ": " + strings.Join(parts, "; "), Details: r.details, Err: CWFlowSerialization}
 }
 
-// object reads the fields of one object of the document. Null counts as absent.
+// object reads the fields of one object of the document. Null counts as absent; in files that are not strict the base
+// system's rules hold: see notNull and lax.
 type object struct {
 	*reader
 	path string
@@ -88,6 +90,44 @@ func (o *object) close() {
 			o.warn(o.at(m.Key), "unknown field ignored")
 		}
 	}
+}
+
+// notNull refuses nulls in files of the base system's format where its models take none.
+func (o *object) notNull(keys ...string) {
+	if o.strict {
+		return
+	}
+	for _, key := range keys {
+		if v, given := o.m.Get(key); given && v == nil {
+			o.fail(o.at(key), "wrong_type", "must not be null; leave it out")
+		}
+	}
+}
+
+var (
+	laxBoolean = mustCompile(`{"type":"boolean"}`)
+	laxInteger = mustCompile(`{"type":"integer"}`)
+	laxNumber  = mustCompile(`{"type":"number"}`)
+)
+
+func mustCompile(raw string) *schema.Schema {
+	s, err := schema.Compile([]byte(raw))
+	if err != nil {
+		panic(err)
+	}
+	return s
+}
+
+// lax converts a scalar as the base system does on loading its own files ("yes" is true, "2" is 2). Strict files have
+// values of the type itself.
+func (o *object) lax(to *schema.Schema, v any) any {
+	if o.strict {
+		return v
+	}
+	if converted, violations := to.Apply(v); len(violations) == 0 {
+		return converted
+	}
+	return v
 }
 
 func (o *object) missing(key string) { o.fail(o.at(key), "missing", "is required") }
@@ -129,7 +169,7 @@ func (o *object) boolean(key string, dflt bool) bool {
 	if !ok {
 		return dflt
 	}
-	b, ok := v.(bool)
+	b, ok := o.lax(laxBoolean, v).(bool)
 	if !ok {
 		o.fail(o.at(key), "wrong_type", "must be true or false")
 	}
@@ -141,6 +181,7 @@ func (o *object) integer(key string, dflt, least int64) int64 {
 	if !ok {
 		return dflt
 	}
+	v = o.lax(laxInteger, v)
 	i, ok := v.(int64)
 	if f, isFloat := v.(float64); isFloat && f == float64(int64(f)) {
 		i, ok = int64(f), true
@@ -156,6 +197,7 @@ func (o *object) number(key string, dflt, least float64) float64 {
 	if !ok {
 		return dflt
 	}
+	v = o.lax(laxNumber, v)
 	f, ok := v.(float64)
 	if i, isInt := v.(int64); isInt {
 		f, ok = float64(i), true

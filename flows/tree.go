@@ -217,13 +217,15 @@ func (c *converter) mapping(n *yaml.Node, depth int) (any, error) {
 			return nil, err
 		}
 		key, ok := k.(string)
-		if !ok {
+		if !ok || isDate(n.Content[i]) {
 			return nil, yamlError(n.Content[i], "the key %s is not a string; write it in quotes", n.Content[i].Value)
 		}
 		if seen[key] {
 			return nil, yamlError(n.Content[i], "duplicate key %q", key)
 		}
-		seen[key] = true
+		if seen[key] = true; depth == 0 && isText[key] && isDate(n.Content[i+1]) {
+			return nil, yamlError(n.Content[i+1], "%s is a date; write it in quotes", n.Content[i+1].Value)
+		}
 		out = append(out, value.Member{Key: key, Value: v})
 	}
 	for _, v := range merged { // "<<: *anchor": keys that are not there yet
@@ -246,6 +248,11 @@ func (c *converter) mapping(n *yaml.Node, depth int) (any, error) {
 	}
 	return out, nil
 }
+
+// isText are the fields of a flow that a date does not fit; elsewhere its text does.
+var isText = map[string]bool{"name": true, "version": true, "description": true}
+
+func isDate(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Style == 0 && n.ShortTag() == "!!timestamp" }
 
 func yamlError(n *yaml.Node, format string, args ...any) *Error {
 	return formatError("line %d: "+format, append([]any{n.Line}, args...)...)
