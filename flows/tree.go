@@ -252,7 +252,9 @@ func (c *converter) mapping(n *yaml.Node, depth int) (any, error) {
 // isText are the fields of a flow that a date does not fit; elsewhere its text does.
 var isText = map[string]bool{"name": true, "version": true, "description": true}
 
-func isDate(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Style == 0 && n.ShortTag() == "!!timestamp" }
+func isDate(n *yaml.Node) bool {
+	return n.Kind == yaml.ScalarNode && n.Style == 0 && n.ShortTag() == "!!timestamp"
+}
 
 func yamlError(n *yaml.Node, format string, args ...any) *Error {
 	return formatError("line %d: "+format, append([]any{n.Line}, args...)...)
