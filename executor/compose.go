@@ -74,17 +74,20 @@ func (w *compositionWalk) visit(flow *flows.Flow, path []*flows.Flow) (height in
 			continue
 		}
 		sub, ok := lookFlow(w.set, ref)
+		if len(path) > w.max && !ok {
+			return 0, w.fail(CompositionTooDeep, "nesting exceeds max_composition_depth=%d: %s", w.max, chainOf(path, ref))
+		}
 		if !ok {
 			return 0, w.fail(CompositionUnknown, "step references unregistered sub-flow '%s'", ref)
 		}
 		for _, above := range path {
 			if above.Name == sub.Name && above.Version == sub.Version {
-				return 0, w.fail(CompositionCycle, "circular sub-flow reference: %s", chainOf(path, sub))
+				return 0, w.fail(CompositionCycle, "circular sub-flow reference: %s", chainOf(path, sub.Name))
 			}
 		}
 		below, known := w.heights[sub.Name+"@"+sub.Version]
 		if len(path) > w.max {
-			return 0, w.fail(CompositionTooDeep, "nesting exceeds max_composition_depth=%d: %s", w.max, chainOf(path, sub))
+			return 0, w.fail(CompositionTooDeep, "nesting exceeds max_composition_depth=%d: %s", w.max, chainOf(path, sub.Name))
 		}
 		if !known || len(path)+below > w.max { // then again, to name the way that is too long
 			if below, err = w.visit(sub, path); err != nil {
@@ -101,12 +104,12 @@ func (w *compositionWalk) fail(reason, format string, args ...any) error {
 	return &CompositionError{Flow: w.root.Name, Reason: reason, Step: w.step, Detail: fmt.Sprintf(format, args...)}
 }
 
-func chainOf(path []*flows.Flow, last *flows.Flow) string {
+func chainOf(path []*flows.Flow, last string) string {
 	names := make([]string, 0, len(path)+1)
 	for _, f := range path {
 		names = append(names, f.Name)
 	}
-	return strings.Join(append(names, last.Name), " -> ")
+	return strings.Join(append(names, last), " -> ")
 }
 
 // lookFlow finds "name" or "name@version".

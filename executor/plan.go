@@ -163,7 +163,7 @@ type toolPlan struct {
 	tool    *flows.Tool
 	in, out *schema.Schema
 	outputs []string // declared output keys in order
-	wraps   bool     // a result that is no object becomes {"result": ...}
+	wraps   bool     // a result that is no object becomes {"result": ...}; functions of this process answer with objects
 	timeout time.Duration
 	// hash and cacheable are for the step cache.
 	hash      string
@@ -210,7 +210,8 @@ func newToolPlan(tool *flows.Tool) (*toolPlan, error) {
 		for _, f := range fields {
 			tp.outputs = append(tp.outputs, f.Name)
 		}
-		tp.wraps = len(fields) == 0 || slices.Contains(tp.outputs, resultKey)
+		local := tool.Binding != nil && tool.Binding.Kind == flows.BindLocal
+		tp.wraps = !local && (len(fields) == 0 || slices.Contains(tp.outputs, resultKey))
 	}
 	return tp, nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"math/big"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -78,11 +79,11 @@ func (f *fn) call(ctx context.Context, d map[string]any) (any, error) {
 		}
 		return renamed, nil
 	case "add":
-		return one(arithmetic(d[f.text("a", "")], d[f.text("b", "")], (*big.Float).Add))
+		return one(plus(d[f.text("a", "")], d[f.text("b", "")]))
 	case "add_const":
-		return one(arithmetic(d[field], f.params["n"], (*big.Float).Add))
+		return one(plus(d[field], f.params["n"]))
 	case "mul_const":
-		return one(arithmetic(d[field], f.params["n"], (*big.Float).Mul))
+		return one(times(d[field], f.params["n"]))
 	case "sum":
 		total := any(int64(0))
 		for _, v := range d[field].([]any) {
@@ -145,6 +146,33 @@ func (f *fn) strings(d map[string]any, field string, one func(any) (any, error))
 		return one(int64(len(d[field].([]any))))
 	}
 	return nil, fmt.Errorf("unknown tool kind %q", f.kind)
+}
+
+// plus and times also join and repeat texts and lists, as the operators of the vectors' language do.
+func plus(a, b any) any {
+	x, isText := a.(string)
+	if y, both := b.(string); isText && both {
+		return x + y
+	}
+	list, isList := a.([]any)
+	if more, both := b.([]any); isList && both {
+		return slices.Concat(list, more)
+	}
+	return arithmetic(a, b, (*big.Float).Add)
+}
+
+func times(a, b any) any {
+	if _, isCount := a.(int64); isCount {
+		a, b = b, a
+	}
+	n, isCount := b.(int64)
+	if text, ok := a.(string); ok && isCount {
+		return strings.Repeat(text, int(max(0, n)))
+	}
+	if list, ok := a.([]any); ok && isCount {
+		return slices.Repeat(list, int(max(0, n)))
+	}
+	return arithmetic(a, b, (*big.Float).Mul)
 }
 
 // arithmetic keeps integers integers, of any size.

@@ -39,11 +39,13 @@ var rules = []rule{
 
 // flowDoc is what rules read of a flow file.
 type flowDoc struct {
-	Name           string    `json:"name"`
-	Type           string    `json:"type"`
-	FormatVersion  string    `json:"format_version"`
-	InputSchemaRef string    `json:"input_schema_ref"`
-	Steps          []stepDoc `json:"steps"`
+	Name             string    `json:"name"`
+	Type             string    `json:"type"`
+	FormatVersion    string    `json:"format_version"`
+	InputSchemaRef   string    `json:"input_schema_ref"`
+	OutputSchemaRef  string    `json:"output_schema_ref"`
+	ContextSchemaRef string    `json:"context_schema_ref"`
+	Steps            []stepDoc `json:"steps"`
 }
 
 type stepDoc struct {
@@ -52,6 +54,7 @@ type stepDoc struct {
 	StepID         string                     `json:"step_id"`
 	DependsOn      []string                   `json:"depends_on"`
 	OnError        string                     `json:"on_error"`
+	InputContract  string                     `json:"input_contract"`
 	OutputContract string                     `json:"output_contract"`
 	InputMapping   map[string]json.RawMessage `json:"input_mapping"`
 	OutputMapping  map[string]string          `json:"output_mapping"`
@@ -175,7 +178,7 @@ func raised(expect map[string]any) (map[string]any, string) {
 func skippedMergesNothing(v *Vector, f *flowDoc, expect map[string]any) map[string]any {
 	r, code := raised(expect)
 	index, _ := r["step_index"].(int64)
-	if code != flows.CWOutputMapping.Code || int(index) >= len(f.Steps) || f.Steps[index].OnError != "skip" || !noneAvailable(r) || v.answers(r["tool_name"]) {
+	if code != flows.CWOutputMapping.Code || int(index) >= len(f.Steps) || !noneAvailable(r) || !v.skips(&f.Steps[index]) {
 		return nil
 	}
 	record := map[string]any{"step_index": index, "tool_name": r["tool_name"], "success": true, "skipped": true, "outputs": map[string]any{}}
@@ -183,6 +186,18 @@ func skippedMergesNothing(v *Vector, f *flowDoc, expect map[string]any) map[stri
 		return map[string]any{"success": true, "status": "succeeded", "steps": []any{record}}
 	}
 	return map[string]any{"record": map[string]any{"at": index, "is": record}}
+}
+
+// skips reports whether a step that gave no outputs was skipped: by its on_error, or by a dry run that cannot call its
+// tool.
+func (v *Vector) skips(s *stepDoc) bool {
+	tool := v.tool(s.ToolName)
+	if string(v.Call["dry_run"]) == "true" && tool != nil && string(tool.DryRunFn) == "" {
+		if contract, err := tool.contract(); err == nil && !contract.ReadOnly() {
+			return true
+		}
+	}
+	return s.OnError == "skip" && !v.answers(s.ToolName)
 }
 
 // answers reports whether a tool always answers with what its output schema takes.
@@ -203,8 +218,11 @@ func noneAvailable(raised map[string]any) bool {
 
 // failureIsAResult (R1): what left the reference's run as an exception is a failed record; the records before it are
 // kept. Within a sub-flow it fails that flow's step.
-func failureIsAResult(_ *Vector, f *flowDoc, expect map[string]any) map[string]any {
+func failureIsAResult(v *Vector, f *flowDoc, expect map[string]any) map[string]any {
 	r, code := raised(expect)
+	if code == flows.CWFlowSerialization.Code {
+		return v.unresolvedIsAResult(f)
+	}
 	if code == flows.CWDecisionBudget.Code {
 		return failedLast(map[string]any{"error_code": code, "error_type": r["type"], "error_message": r["message"], "inputs": map[string]any{}})
 	}
@@ -237,6 +255,29 @@ func failureIsAResult(_ *Vector, f *flowDoc, expect map[string]any) map[string]a
 	return map[string]any{"success": false, "status": "failed", "final_output": nil, "steps": steps}
 }
 
+// unresolvedIsAResult is what R1 makes of a schema reference that nothing resolves, nil where the flows have none.
+func (v *Vector) unresolvedIsAResult(f *flowDoc) map[string]any {
+	if f.unresolved(v.Schemas) {
+		return failedLast(map[string]any{"error_code": flows.CWFlowSerialization.Code, "error_type": flows.CWFlowSerialization.Class})
+	}
+	for _, raw := range v.Subflows {
+		sub := new(flowDoc)
+		if json.Unmarshal(raw, sub) == nil && sub.unresolved(v.Schemas) {
+			return failedLast(map[string]any{"error_code": flows.CWFlowExecution.Code, "error_type": flows.CWFlowExecution.Class, "flow_name": sub.Name})
+		}
+	}
+	return nil
+}
+
+// unresolved reports whether the flow or a step of it names a schema that is not there.
+func (f *flowDoc) unresolved(schemas map[string]json.RawMessage) bool {
+	refs := []string{f.InputSchemaRef, f.OutputSchemaRef, f.ContextSchemaRef}
+	for _, s := range f.Steps {
+		refs = append(refs, s.InputContract, s.OutputContract)
+	}
+	return slices.ContainsFunc(refs, func(ref string) bool { return ref != "" && schemas[ref] == nil })
+}
+
 // subflowsAreSteps (R6): a sub-flow that is refused is a failed record; on_error and retry hold for sub-flow steps.
 func subflowsAreSteps(v *Vector, f *flowDoc, expect map[string]any) map[string]any {
 	if r, code := raised(expect); code == flows.CWFlowStatus.Code && r["flow_name"] != f.Name {
@@ -257,7 +298,7 @@ func subflowsAreSteps(v *Vector, f *flowDoc, expect map[string]any) map[string]a
 	switch {
 	case isFallback:
 		step["fallback_used"], step["fallback_tool_name"] = true, fallback
-		if tool := v.tool(fallback); tool != nil {
+		if tool := v.tool(fallback); tool != nil && f.Steps[i].OutputMapping == nil {
 			_, step["success"] = apply(tool.InputSchema, last["inputs"])
 		}
 	case f.Steps[i].OnError == "skip":
@@ -275,10 +316,14 @@ func fallbackMeetsContract(v *Vector, f *flowDoc, expect map[string]any) map[str
 			return
 		}
 		contract, ok := v.Schemas[f.Steps[i].OutputContract]
-		if !ok || fitsSchema(contract, step["outputs"]) {
+		if ok && fitsSchema(contract, step["outputs"]) || f.Steps[i].OutputContract == "" {
 			return
 		}
-		maps.Copy(step, map[string]any{"success": false, "outputs": nil, "error_code": flows.CWSchemaValidation.Code, "error_type": flows.CWSchemaValidation.Class})
+		refused := flows.CWSchemaValidation
+		if !ok { // R1: a reference that nothing resolves
+			refused = flows.CWFlowSerialization
+		}
+		maps.Copy(step, map[string]any{"success": false, "outputs": nil, "error_code": refused.Code, "error_type": refused.Class})
 		delete(step, "error_message")
 		endsAt(out, i)
 	})
@@ -288,7 +333,7 @@ func fallbackMeetsContract(v *Vector, f *flowDoc, expect map[string]any) map[str
 func endsAt(out map[string]any, i int) {
 	out["success"], out["final_output"] = false, nil
 	delete(out, "cost_report") // of more steps than are left
-	if steps, ok := out["steps"].([]any); ok {
+	if steps, ok := out["steps"].([]any); ok && i < len(steps) {
 		out["steps"] = steps[:i+1]
 	}
 }
@@ -360,14 +405,26 @@ func inputsAreValidatedOnce(v *Vector, _ *flowDoc, expect map[string]any) map[st
 // filterIsExact (R16): a retry filter that names no error class is a filter that never matches, so the tool runs once
 // and its own error is recorded.
 func filterIsExact(v *Vector, f *flowDoc, expect map[string]any) map[string]any {
-	return eachStep(expect, func(i int, step map[string]any, _ map[string]any) {
+	rewritten := eachStep(expect, func(i int, step map[string]any, out map[string]any) {
 		message, _ := step["error_message"].(string)
 		if i >= len(f.Steps) || f.Steps[i].Retry == nil || !strings.Contains(message, ": Flow serialization failed: ") {
 			return
 		}
-		var spec struct{ Kind, Message string }
+		var spec struct {
+			Kind, Message string
+			Times         *int
+			Value         map[string]any
+		}
 		tool := v.tool(step["tool_name"])
 		if tool == nil || json.Unmarshal(tool.Fn, &spec) != nil {
+			return
+		}
+		if !fitsSchema(tool.InputSchema, step["inputs"]) || spec.Kind == "flaky_output" && *spec.Times > 0 {
+			out["record"] = map[string]any{"at": int64(i), "is": map[string]any{"success": false, "error_code": flows.CWSchemaValidation.Code, "retry_count": int64(0)}}
+			return
+		}
+		if spec.Times != nil && *spec.Times == 0 || spec.Kind == "const" {
+			out["record"] = map[string]any{"at": int64(i), "is": map[string]any{"success": true, "retry_count": int64(0), "retry_errors": []any{}}}
 			return
 		}
 		raised := spec.Message
@@ -385,6 +442,10 @@ func filterIsExact(v *Vector, f *flowDoc, expect map[string]any) map[string]any 
 		}
 		step["retry_errors"] = errors
 	})
+	if record := rewritten["record"]; record != nil { // the run goes on from there as it never did in the reference
+		return map[string]any{"record": record}
+	}
+	return rewritten
 }
 
 // inputsAreCoerced (R17): a record's inputs are the ones that the tool received.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -50,6 +51,9 @@ func (v *Vector) execute(now func() time.Time) (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
+	if refused, err := v.registered(); refused != nil || err != nil {
+		return refused, err
+	}
 	flow, refused, err := v.load()
 	if flow == nil {
 		return refused, err
@@ -63,13 +67,17 @@ func (v *Vector) execute(now func() time.Time) (map[string]any, error) {
 	if data, err := json.Marshal(v.Call); err != nil || json.Unmarshal(data, &call) != nil {
 		return nil, fmt.Errorf("call: %v", err)
 	}
+	in := executor.RunInput{DryRun: call.DryRun, DryRunUnsupported: call.DryRunUnsupported, DynamicParams: call.DynamicParams}
+	if in.Check() != nil { // the reference raises a bare ValueError
+		return v.overRepeat(map[string]any{"raised": map[string]any{"type": "ValueError", "code": nil}}), nil
+	}
 	var cw flows.CWError
 	if err := executor.Gate(flow, call.Force); errors.As(err, &cw) {
-		return map[string]any{"raised": map[string]any{"code": cw.Code, "type": cw.Class, "flow_name": flow.Name, "status": string(flow.Status)}}, nil
+		return v.overRepeat(map[string]any{"raised": map[string]any{"code": cw.Code, "type": cw.Class, "flow_name": flow.Name, "status": string(flow.Status)}}), nil
 	}
 	plan, refused, err := v.plan(w, flow)
 	if plan == nil {
-		return refused, err
+		return v.overRepeat(refused), err
 	}
 	engine, err := v.engine(w, now)
 	if err != nil {
@@ -83,10 +91,7 @@ func (v *Vector) execute(now func() time.Time) (map[string]any, error) {
 	if !ok {
 		return nil, errors.New("input is no object")
 	}
-	in := executor.RunInput{Input: object, DryRun: call.DryRun, DryRunUnsupported: call.DryRunUnsupported, DynamicParams: call.DynamicParams}
-	if err := in.Check(); err != nil { // the reference raises a bare ValueError
-		return map[string]any{"raised": map[string]any{"type": "ValueError", "code": nil}}, nil
-	}
+	in.Input = object
 	if v.Repeat < 2 {
 		return resultForm(engine.Run(context.Background(), plan, in))
 	}
@@ -99,6 +104,31 @@ func (v *Vector) execute(now func() time.Time) (map[string]any, error) {
 		runs = append(runs, form)
 	}
 	return map[string]any{"runs": runs}, nil
+}
+
+// overRepeat is the outcome of a refused call, once for each time that a vector repeats it.
+func (v *Vector) overRepeat(refused map[string]any) map[string]any {
+	if v.Repeat < 2 || refused == nil {
+		return refused
+	}
+	return map[string]any{"runs": slices.Repeat([]any{refused}, v.Repeat)}
+}
+
+// registered registers the flows that the vector's flow calls. A refusal is in the vectors' form.
+func (v *Vector) registered() (refused map[string]any, err error) {
+	have := map[string]bool{}
+	for _, raw := range append(slices.Clone(v.Subflows), v.Flow) {
+		flow, refused, err := register(raw)
+		if flow == nil {
+			return refused, err
+		}
+		key := flow.Name + "@" + flow.Version
+		if have[key] {
+			return map[string]any{"registration_error": map[string]any{"code": flows.CWFlowExists.Code, "type": flows.CWFlowExists.Class, "flow_name": flow.Name}}, nil
+		}
+		have[key] = true
+	}
+	return nil, nil
 }
 
 // plan compiles the flow with the flows that it calls. A composition that is refused is in the vectors' form.
@@ -125,7 +155,11 @@ func (v *Vector) plan(w *world, flow *flows.Flow) (plan *executor.Plan, refused 
 
 // load registers the vector's flow: reads it and checks its topology. A refusal is in the vectors' form.
 func (v *Vector) load() (flow *flows.Flow, refused map[string]any, err error) {
-	flow, _, err = flows.ParseFlow(v.Flow)
+	return register(v.Flow)
+}
+
+func register(raw json.RawMessage) (flow *flows.Flow, refused map[string]any, err error) {
+	flow, _, err = flows.ParseFlow(raw)
 	if err == nil {
 		_, err = flows.Levels(flow)
 	}
