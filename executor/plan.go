@@ -163,7 +163,7 @@ type toolPlan struct {
 	tool    *flows.Tool
 	in, out *schema.Schema
 	outputs []string // declared output keys in order
-	wraps   bool     // a result that is no object becomes {"result": ...}; functions of this process answer with objects
+	wraps   bool     // a result that is no object becomes {"result": ...}
 	timeout time.Duration
 	// hash and cacheable are for the step cache.
 	hash      string
@@ -211,7 +211,7 @@ func newToolPlan(tool *flows.Tool) (*toolPlan, error) {
 			tp.outputs = append(tp.outputs, f.Name)
 		}
 		local := tool.Binding != nil && tool.Binding.Kind == flows.BindLocal
-		tp.wraps = !local && (len(fields) == 0 || slices.Contains(tp.outputs, resultKey))
+		tp.wraps = len(fields) == 0 && !local || slices.Contains(tp.outputs, resultKey)
 	}
 	return tp, nil
 }

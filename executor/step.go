@@ -283,7 +283,8 @@ func (tp *toolPlan) accept(step int, resolved map[string]any) (map[string]any, *
 var notAnObject = []schema.Violation{{Loc: "$", Type: "model_type", Message: "must be an object"}}
 
 // outputsOf wraps and validates a tool's answer. An answer that is no object becomes {"result": answer} where the
-// output schema declares "result" or nothing at all and the tool is none of this process; this is the only place that does so.
+// output schema declares "result" or nothing at all (then not for functions of this process, which answer with objects);
+// this is the only place that does so.
 func (tp *toolPlan) outputsOf(answer any) (map[string]any, []schema.Violation) {
 	object, isObject := answer.(map[string]any)
 	if !isObject && tp.wraps {
