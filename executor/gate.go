@@ -255,7 +255,7 @@ func (v *visit) callCapability(inputs map[string]any, attempt int) (map[string]a
 	if err != nil {
 		return nil, 0, failExecution(sp.name, sp.index, &ToolError{Class: ClassOther, Message: "the input " + err.Error()})
 	}
-	call := CapabilityCall{CapabilityID: sp.step.CapabilityID, Inputs: sent, RunID: r.runID, StepID: sp.step.StepID, IdempotencyKey: r.runID + "-" + v.path()}
+	call := CapabilityCall{CapabilityID: sp.step.CapabilityID, ToolName: sp.name, Inputs: sent, RunID: r.runID, StepID: sp.step.StepID, IdempotencyKey: r.runID + "-" + v.path()}
 	call.Deadline, _ = r.ctx.Deadline()
 	answer, err := r.e.invokeCapability(r.ctx, call)
 	if err != nil {

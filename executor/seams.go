@@ -115,6 +115,7 @@ type Kernel interface {
 // CapabilityCall is one attempt at a capability. Deadline is zero when there is none.
 type CapabilityCall struct {
 	CapabilityID   string
+	ToolName       string // of the step, which its record carries
 	Inputs         map[string]any
 	RunID          string
 	StepID         string

@@ -30,7 +30,7 @@ func (a *answerFlags) engine(e *env, answers *flowtest.Player) (engine *executor
 		answers = flowtest.NewPlayer(fixture)
 		answers.Loop = true
 	}
-	options := app.Options{DataDir: e.g.DataDir, EgressAllow: e.g.EgressAllow}
+	options := app.Options{DataDir: e.g.DataDir, EgressAllow: e.g.EgressAllow, Runs: e.g.RunSettings.options()}
 	if answers == nil { // a nil *Player in the interface would not be nil
 		engine, closeTools, err = app.LocalEngine(options, nil)
 		return engine, a.Force, closeTools, err

@@ -81,7 +81,7 @@ func (c *replayCmd) local(e *env) error {
 	}
 	var answers *flowtest.Player
 	if c.Faked {
-		answers = flowtest.NewPlayer(flowtest.FixtureOf(recorded))
+		answers = flowtest.NewPlayer(flowtest.FixtureOf(recorded, flow))
 	}
 	engine, forced, closeTools, err := c.engine(e, answers)
 	if err != nil {

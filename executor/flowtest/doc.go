@@ -27,7 +27,8 @@
 // A fake answers with the first of its entries whose `when` agrees with the validated input and whose `times` are not
 // used up. `fixtures: FILE` answers from recorded calls instead: an interaction is found by tool and canonical input,
 // and calls with the same input consume their interactions in order. A call that nothing answers fails the case with
-// CW-E040, whatever the flow makes of it. The tools of package local that come with pave run as they are.
+// CW-E040, whatever the flow makes of it. The tools of package local that come with pave run as they are. A capability
+// step is answered under its capability's id, or else under the name of its tool.
 //
 // `decide: {TOOL or STEP_ID: CHOSEN}` stands for whoever decides at run time, `approve: true` or `false` for whoever
 // approves, `dynamic_params` for what callers give beside the input.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 
 	"pave/executor"
@@ -68,11 +69,35 @@ func (f *Fixture) Encode() ([]byte, error) {
 
 // FixtureOf makes a fixture of the records of a run, with those of sub-flows and loops: for each step the errors of its
 // attempts and what came in the end. Steps that were skipped or answered by a cache have no interaction. What the run's
-// record redacted stays redacted.
-func FixtureOf(result *executor.RunResult) *Fixture {
+// record redacted stays redacted. Of a flow that is given, capability steps go by their capability's id, which records
+// do not have; those of its sub-flows, and of a nil flow, by their tool's name.
+func FixtureOf(result *executor.RunResult, flow *flows.Flow) *Fixture {
 	f := &Fixture{Version: fixtureVersion}
-	f.add(result.ExecutionLog)
+	capabilities := map[string]string{}
+	if flow != nil {
+		for i := range flow.Steps {
+			if s := &flow.Steps[i]; s.CapabilityID != "" {
+				capabilities[s.StepID] = s.CapabilityID
+			}
+		}
+	}
+	for _, r := range result.ExecutionLog {
+		if id := capabilities[r.StepID]; id != "" {
+			r = asCapability(r, id)
+		}
+		f.add([]executor.StepRecord{r})
+	}
 	return f
+}
+
+// asCapability is the record, with those of its elements, as one of a capability.
+func asCapability(r executor.StepRecord, id string) executor.StepRecord {
+	r.ToolName = id
+	r.Elements = slices.Clone(r.Elements)
+	for i := range r.Elements {
+		r.Elements[i].ToolName = id
+	}
+	return r
 }
 
 func (f *Fixture) add(records []executor.StepRecord) {
@@ -127,7 +152,10 @@ type queue struct {
 	next int
 }
 
-var _ executor.PromptInvoker = (*Player)(nil)
+var (
+	_ executor.PromptInvoker = (*Player)(nil)
+	_ executor.Kernel        = (*Player)(nil)
+)
 
 // NewPlayer plays a fixture from its beginning.
 func NewPlayer(f *Fixture) *Player {
@@ -149,14 +177,40 @@ func callKey(tool string, input any) string { return tool + "\x00" + string(valu
 // Invoke implements executor.Invoker. A call that was not recorded, or not this often, is a *executor.ToolError with
 // the code CW-E040.
 func (p *Player) Invoke(_ context.Context, tool *flows.Tool, input map[string]any, _ executor.CallInfo) (any, error) {
+	return p.play(tool.Name, input)
+}
+
+// InvokeCapability implements executor.Kernel. Interactions of a capability carry its id, or else the name of the
+// step's tool, in place of a tool's name.
+func (p *Player) InvokeCapability(_ context.Context, c executor.CapabilityCall) (map[string]any, error) {
+	name := c.CapabilityID
+	if !p.knows(name) {
+		name = c.ToolName
+	}
+	return outputsOf(p.play(name, c.Inputs))
+}
+
+// outputsOf is what a capability gave, which is an object.
+func outputsOf(answer any, err error) (map[string]any, error) {
+	if err != nil {
+		return nil, err
+	}
+	outputs, ok := answer.(map[string]any)
+	if !ok {
+		return nil, &executor.ToolError{Class: executor.ClassValidation, Message: "a capability answers with an object"}
+	}
+	return outputs, nil
+}
+
+func (p *Player) play(name string, input map[string]any) (any, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	q := p.queues[callKey(tool.Name, input)]
+	q := p.queues[callKey(name, input)]
 	if q != nil && p.Loop && q.next == len(q.list) {
 		q.next = 0
 	}
 	if q == nil || q.next == len(q.list) {
-		err := stale(tool.Name, input, "the fixtures have no call of it with this input, or no further one")
+		err := stale(name, input, "the fixtures have no call of it with this input, or no further one")
 		p.stale = append(p.stale, err)
 		return nil, err
 	}

@@ -374,7 +374,7 @@ func TestFixtureOfRunReplaysIt(t *testing.T) {
     input: {email: a@b.c}
     fakes: {find_user: [{result: {orders: [W1]}}], get_order: [{result: {status: open}}]}
 `, nil)
-	raw, err := FixtureOf(r.Cases[0].Result).Encode()
+	raw, err := FixtureOf(r.Cases[0].Result, nil).Encode()
 	require.NoError(t, err)
 	r = run(t, Options{}, "\n  - {name: again, input: {email: a@b.c}, fixtures: r.json, expect: {output: {status: open}}}\n", map[string]string{"flows/r.json": string(raw)})
 	assert.Empty(t, failures(r))
@@ -410,7 +410,7 @@ steps:
 `
 	first := recorded(map[string]string{"f.yaml": flow, "f.test.yaml": strings.Replace(strings.Replace(cases, "    fixtures: r.json\n", "", 1), "    fakes: {}\n", fakes[1:], 1)})
 	require.Empty(t, failures(first))
-	raw, err := FixtureOf(first.Cases[0].Result).Encode()
+	raw, err := FixtureOf(first.Cases[0].Result, nil).Encode()
 	require.NoError(t, err)
 	again := recorded(map[string]string{"f.yaml": flow, "f.test.yaml": cases, "r.json": string(raw)})
 	require.Empty(t, failures(again))

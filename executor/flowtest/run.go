@@ -164,6 +164,7 @@ func (c *Case) options(answers *answerer) executor.Options {
 	ids := 0
 	o := executor.Options{
 		Invoker: answers,
+		Kernel:  answers,
 		Now:     func() time.Time { return time.Time{} },
 		NewID: func() string {
 			ids++
@@ -246,7 +247,10 @@ func (a *answerer) Prompt(tool *flows.Tool) bool {
 	return !fake && a.o.Invoker == nil
 }
 
-var _ executor.PromptInvoker = (*answerer)(nil)
+var (
+	_ executor.PromptInvoker = (*answerer)(nil)
+	_ executor.Kernel        = (*answerer)(nil)
+)
 
 // Invoke implements executor.Invoker: the case's fakes, its fixtures, the fakes in Go, the tools that come with pave,
 // the Invoker of the options.
@@ -282,6 +286,23 @@ func (a *answerer) Invoke(ctx context.Context, tool *flows.Tool, input map[strin
 	err := stale(tool.Name, input, reason)
 	a.note(err)
 	return nil, err
+}
+
+// InvokeCapability implements executor.Kernel: a capability is answered as a tool is, under its own id, or under the
+// name of the step's tool where only that has answers.
+func (a *answerer) InvokeCapability(ctx context.Context, c executor.CapabilityCall) (map[string]any, error) {
+	name := c.CapabilityID
+	if !a.answers(name) && a.answers(c.ToolName) {
+		name = c.ToolName
+	}
+	answer, err := a.Invoke(ctx, &flows.Tool{Name: name}, c.Inputs, executor.CallInfo{})
+	return outputsOf(answer, err)
+}
+
+// answers reports whether the case or the options have any answer under a name.
+func (a *answerer) answers(name string) bool {
+	_, inGo := a.o.Fakes[name]
+	return inGo || len(a.fakes[name]) > 0 || a.player != nil && a.player.knows(name)
 }
 
 func (a *answerer) note(err error) {

@@ -40,15 +40,26 @@ func newReach(opts Options) (*reach, error) {
 }
 
 // LocalEngine is an engine that keeps nothing, for runs outside of the service: with its own way to tools, or with
-// answers. Its secrets come from where the service's do; the data directory is not opened.
+// answers, which answer for capabilities too where they are a Kernel. Its secrets come from where the service's do; the
+// data directory is not opened.
 func LocalEngine(opts Options, answers executor.Invoker) (engine *executor.Engine, closeTools func(), err error) {
 	closeTools = func() {}
+	o := executor.Options{Invoker: answers, Now: time.Now, NewID: newID}
+	if kernel, ok := answers.(executor.Kernel); ok {
+		o.Kernel = kernel
+	}
 	if answers == nil {
 		r, err := newReach(opts)
 		if err != nil {
 			return nil, nil, err
 		}
-		answers, closeTools = r.Invoker, r.close
+		runs := opts.Runs
+		runs.CacheTTL = 0 // runs that are compared must not answer each other
+		if err := runs.seams(r.web, &o); err != nil {
+			r.close()
+			return nil, nil, err
+		}
+		o.Invoker, closeTools = r.Invoker, r.close
 	}
-	return executor.New(executor.Options{Invoker: answers, Now: time.Now, NewID: newID}), closeTools, nil
+	return executor.New(o), closeTools, nil
 }
