@@ -172,6 +172,11 @@ func TestStream(t *testing.T) {
 	assert.True(t, result().Success)
 
 	// A listener that goes away ends the run, which does not wait for it.
+	b.tool("waits", "", "", func(ctx context.Context, _ map[string]any) (any, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	})
+	plan = b.plan("on_context_collision: overwrite\nsteps:\n\t- {tool_name: t}\n\t- {tool_name: waits}\n")
 	ctx, cancel := context.WithCancel(context.Background())
 	events, result = engine.Stream(ctx, plan, executor.RunInput{}, 1)
 	<-events

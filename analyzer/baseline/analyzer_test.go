@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"pave/analyzer/baseline"
+	"pave/analyzer/baseline/workload"
 	"pave/flows"
 )
 
@@ -150,6 +151,24 @@ func TestSuggestedFlowsAreIndependent(t *testing.T) {
 	seen := 0
 	require.NoError(t, a.EachFlow(baseline.DefaultChainOptions(), func(*flows.Flow) bool { seen++; return seen < 2 }))
 	assert.Equal(t, 2, seen)
+}
+
+// What lies in shared blocks is what each flow alone would be, of any depth.
+func TestKeptFlowsAreThoseLent(t *testing.T) {
+	a, err := baseline.NewAnalyzer(workload.Tools(300))
+	require.NoError(t, err)
+	for _, opts := range []baseline.ChainOptions{{MaxDepth: 5, MinDepth: 1}, {MaxDepth: 4, MinDepth: 3}, baseline.DefaultChainOptions()} {
+		kept, err := a.SuggestFlows(opts)
+		require.NoError(t, err)
+		n := 0
+		require.NoError(t, a.EachFlow(opts, func(lent *flows.Flow) bool {
+			require.Equal(t, *lent, *kept[n])
+			n++
+			return true
+		}))
+		require.Len(t, kept, n)
+		require.Greater(t, n, 100)
+	}
 }
 
 func TestSchemaMappings(t *testing.T) {

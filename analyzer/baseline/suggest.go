@@ -7,24 +7,27 @@ import (
 )
 
 // SuggestFlows makes a flow of every chain of at least MinDepth tools, in the order of FindChains. The first step
-// maps all arguments of its tool to themselves, later steps those that the step right before returns. Flows share
-// their mappings and lie in blocks of memory: whoever keeps one of them keeps its block.
+// maps all arguments of its tool to themselves, later steps those that the step right before returns. Flows lie in
+// blocks of memory and share mappings and steps: they must not be changed in place.
 func (a *Analyzer) SuggestFlows(opts ChainOptions) ([]*flows.Flow, error) {
 	var out []*flows.Flow
 	var free []flows.Flow
-	var freeSteps []flows.Step
+	var steps []flows.Step // the steps of the last flow and what is free behind them
+	var last []int         // its path
 	err := a.eachChain(opts, func(b *flowBuilder, path []int) bool {
+		n := len(path)
+		if before := len(last); n != before+1 || len(steps) < n || !slices.Equal(last, path[:before]) {
+			if steps = steps[before:]; len(steps) < n {
+				steps = make([]flows.Step, max(stepsInBlock, n))
+			}
+		} // else the flow goes on where the last one ends
 		if len(free) == 0 {
 			free = make([]flows.Flow, flowsInBlock)
 		}
-		if len(freeSteps) < len(path) {
-			freeSteps = make([]flows.Step, max(stepsInBlock, len(path)))
-		}
 		kept := &free[0]
-		kept.Steps = freeSteps[:len(path):len(path)]
-		free, freeSteps = free[1:], freeSteps[len(path):]
+		kept.Steps, free = steps[:n:n], free[1:]
 		b.build(kept, path)
-		out = append(out, kept)
+		out, last = append(out, kept), append(last[:0], path...)
 		return true
 	})
 	return out, err
