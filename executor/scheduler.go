@@ -81,6 +81,9 @@ func (e *Engine) call(ctx context.Context, tool *flows.Tool, timeout time.Durati
 	}()
 	select {
 	case got := <-done:
+		if deadline, _ := ctx.Deadline(); timeout > 0 && time.Until(deadline) <= 0 {
+			return nil, context.DeadlineExceeded // late, though nobody had noticed yet
+		}
 		return got.value, got.err
 	case <-ctx.Done():
 		e.outstanding.Add(1)

@@ -109,8 +109,8 @@ func (v *Vector) certain(f *flowDoc, step int64, source string) bool {
 	if raw, ok := v.Schemas[f.InputSchemaRef]; ok {
 		places = append(places, raw)
 	}
-	for i := range min(int(step), len(f.Steps)) {
-		if tool := v.tool(f.Steps[i].ToolName); tool != nil {
+	for i := range f.Steps {
+		if tool := v.tool(f.Steps[i].ToolName); tool != nil && int(step) < len(f.Steps) && f.runsBefore(i, int(step)) || tool != nil && int(step) >= len(f.Steps) {
 			places = append(places, tool.OutputSchema)
 		}
 	}
@@ -128,7 +128,38 @@ func (v *Vector) certain(f *flowDoc, step int64, source string) bool {
 		}
 		types[plain] = true
 	}
-	return len(types) == 1
+	return len(types) == 1 && v.targetsTake(f, int(step), source, types)
+}
+
+// targetsTake reports whether every input that a step fills from a source, a whole context included, takes the source's
+// plain type as it is: an enum, a bound or several types leave it to the value.
+func (v *Vector) targetsTake(f *flowDoc, step int, source string, types map[string]bool) bool {
+	if step >= len(f.Steps) {
+		return true
+	}
+	targets := []string{source}
+	if mapping := f.Steps[step].InputMapping; len(mapping) > 0 {
+		targets = nil
+		for target, raw := range mapping {
+			if decoded(raw) == source {
+				targets = append(targets, target)
+			}
+		}
+	}
+	for _, name := range []string{f.Steps[step].ToolName, strings.TrimPrefix(f.Steps[step].OnError, "fallback:")} {
+		tool := v.tool(name)
+		if tool == nil {
+			continue
+		}
+		for _, target := range targets {
+			want, _ := decoded(property(tool.InputSchema, target)).(map[string]any)
+			plain, isOne := want["type"].(string)
+			if len(want) > 0 && (!isOne || len(want) > 1 || !types[plain] && !(plain == "number" && types["integer"])) {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // compileRule is what R15 makes of expected diagnostics: without an input schema what is missing is an undeclared
@@ -161,6 +192,12 @@ func (v *Vector) compileRule(f *flowDoc, expect map[string]any) map[string]any {
 		if tool == nil {
 			continue
 		}
+		if len(step.InputMapping) == 0 {
+			errs = append(errs, v.refusedKeys(f, i, tool, errs)...)
+			if fallback := v.tool(strings.TrimPrefix(step.OnError, "fallback:")); fallback != nil {
+				errs = append(errs, v.refusedKeys(f, i, fallback, errs)...)
+			}
+		}
 		for target, raw := range step.InputMapping {
 			want := property(tool.InputSchema, target)
 			literal, err := value.Decode(raw)
@@ -187,6 +224,69 @@ func (v *Vector) compileRule(f *flowDoc, expect map[string]any) map[string]any {
 	}
 	errs = append(v.topologyErrors(f), append(errs, v.siblingErrors(f)...)...)
 	return map[string]any{"success": len(errs) == 0, "errors": errs, "warnings": warnings}
+}
+
+// refusedKeys are the keys of a whole context that a tool without other inputs than its own refuses. A tool that lacks
+// inputs is reported for that alone.
+func (v *Vector) refusedKeys(f *flowDoc, step int, tool *toolSpec, errs []any) []any {
+	doc, _ := decoded(tool.InputSchema).(map[string]any)
+	lacks := slices.ContainsFunc(errs, func(e any) bool {
+		entry := e.(map[string]any)
+		kind := entry["issue_type"]
+		return entry["step_index"] == int64(step) && entry["tool_name"] == tool.Name &&
+			(kind == executor.IssueMissingRequiredInput || kind == executor.IssueFallbackMissingRequired)
+	})
+	if doc["additionalProperties"] != false || lacks {
+		return nil
+	}
+	known := map[string]bool{}
+	var input struct{ Properties map[string]any }
+	_ = json.Unmarshal(v.Schemas[f.InputSchemaRef], &input)
+	for key := range input.Properties {
+		known[key] = true
+	}
+	for i := range f.Steps {
+		if f.runsBefore(i, step) {
+			for _, key := range v.writes(&f.Steps[i]) {
+				known[key] = true
+			}
+		}
+	}
+	var out []any
+	for _, key := range sortedKeys(known) {
+		if property(tool.InputSchema, key) == nil {
+			out = append(out, issue(step, tool.Name, key, executor.IssueUnknownTargetKey))
+		}
+	}
+	return out
+}
+
+// runsBefore reports whether a step's outputs are in the context of another: those of all earlier steps, in a DAG of
+// those that it depends on.
+func (f *flowDoc) runsBefore(earlier, step int) bool {
+	if f.Type != flows.TypeDAGFlow {
+		return earlier < step
+	}
+	seen := map[string]bool{}
+	var depends func(on []string) bool
+	depends = func(on []string) bool {
+		for _, id := range on {
+			if id == f.Steps[earlier].StepID {
+				return true
+			}
+			if seen[id] {
+				continue
+			}
+			seen[id] = true
+			for i := range f.Steps {
+				if f.Steps[i].StepID == id && depends(f.Steps[i].DependsOn) {
+					return true
+				}
+			}
+		}
+		return false
+	}
+	return depends(f.Steps[step].DependsOn)
 }
 
 // rootOf is the context key that a source reads.
@@ -322,15 +422,38 @@ func (v *Vector) unconstrained(f *flowDoc, entry map[string]any) bool {
 	return open(from) || open(to) || (plainObject(from) || plainObject(to)) && isObject(from) && isObject(to)
 }
 
-// impossible reports whether a pointer leads into an input that is no object, list or anything.
+// impossible reports whether a pointer leads into an input that cannot be an object or a list.
 func (v *Vector) impossible(f *flowDoc, source string) bool {
 	p, err := value.ParsePointer(source)
 	if err != nil || len(p) < 2 {
 		return false
 	}
-	m, _ := decoded(property(v.Schemas[f.InputSchemaRef], p[0])).(map[string]any)
-	plain, isOne := m["type"].(string)
-	return isOne && plain != "object" && plain != "array"
+	raw := property(v.Schemas[f.InputSchemaRef], p[0])
+	return raw != nil && !hasParts(decoded(raw))
+}
+
+// hasParts reports whether values of a schema may be objects or lists.
+func hasParts(s any) bool {
+	m, _ := s.(map[string]any)
+	holds := func(list []any, is func(any) bool) bool { return slices.ContainsFunc(list, is) }
+	isType := func(t any) bool { return t == "object" || t == "array" }
+	switch t := m["type"].(type) {
+	case string:
+		return isType(t)
+	case []any:
+		return holds(t, isType)
+	}
+	if values, ok := m["enum"].([]any); ok {
+		return holds(values, func(v any) bool {
+			_, isObject := v.(map[string]any)
+			_, isList := v.([]any)
+			return isObject || isList
+		})
+	}
+	if members, ok := m["anyOf"].([]any); ok {
+		return holds(members, hasParts)
+	}
+	return true
 }
 
 // unproven reports whether an input of the flow may be null, or leads into an object that declares nothing.

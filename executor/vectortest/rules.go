@@ -141,15 +141,19 @@ func overRuns(expect map[string]any, rewrite func(map[string]any) map[string]any
 
 // predicatesParseEarly (R5): a flow with a predicate that does not parse is refused when it is loaded.
 func predicatesParseEarly(_ *Vector, f *flowDoc, _ map[string]any) map[string]any {
+	var details []any
 	for _, step := range f.Steps {
 		for _, b := range step.Branches {
 			if _, err := predicate.Parse(b.Predicate); err != nil {
-				return map[string]any{"registration_error": map[string]any{
-					"code": flows.CWFlowSerialization.Code, "type": flows.CWFlowSerialization.Class, "details": []any{predicate.Code}}}
+				details = append(details, predicate.Code)
 			}
 		}
 	}
-	return nil
+	if details == nil {
+		return nil
+	}
+	return map[string]any{"registration_error": map[string]any{
+		"code": flows.CWFlowSerialization.Code, "type": flows.CWFlowSerialization.Class, "details": details}}
 }
 
 // typeErrorsAreResults (R5): a branch that compares what has no order fails its step with CW-E036.
