@@ -53,6 +53,16 @@ func Assemble(tenant, sessionID string, events []Event, opts AssembleOptions) *S
 	return s
 }
 
+// Belongs says of each event whether Assemble would take it into the session, given the same events.
+func Belongs(sessionID string, events []Event) []bool {
+	tree := newSpanTree(events)
+	own := make([]bool, len(events))
+	for i := range events {
+		own[i] = tree.session(i) == sessionID
+	}
+	return own
+}
+
 // AssembleAll assembles every session that the events make, in order of their first event; those without anything are
 // left out. It completes Origin and
 // Identity as Identify does, taking the events as one request.

@@ -119,6 +119,7 @@ type Store interface {
 
 	Tallies
 	Series
+	Deleter
 
 	// Stats counts what is stored.
 	Stats(ctx context.Context, tenant string) (Stats, error)

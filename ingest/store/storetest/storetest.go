@@ -33,6 +33,7 @@ func Exercise(t *testing.T, open func(t *testing.T) store.Store, caps Capabiliti
 		{"sequences", testSequences},
 		{"tallies", testTallies},
 		{"sessions", testSessions},
+		{"delete", testDelete},
 		{"runs", testRuns},
 		{"series", testSeries},
 		{"stats", testStats},
