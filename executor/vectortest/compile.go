@@ -70,96 +70,12 @@ func sortedIssues(result map[string]any) map[string]any {
 		out[list] = slices.SortedFunc(slices.Values(result[list].([]any)), func(a, b any) int {
 			return strings.Compare(string(value.Canonical(a)), string(value.Canonical(b)))
 		})
+		// A source that goes to several inputs is unproven once.
+		out[list] = slices.CompactFunc(out[list].([]any), func(a, b any) bool {
+			return a.(map[string]any)["issue_type"] == executor.IssueUnprovenValue && value.Equal(a, b)
+		})
 	}
 	return out
-}
-
-// withoutUnproven is what was reported without the warnings about unproven values that are not expected by name but
-// have a reason: their source is not of one declared, required, plain type.
-func (v *Vector) withoutUnproven(f *flowDoc, expect, actual map[string]any) map[string]any {
-	want := expect["warnings"].([]any)
-	inferred := map[string]bool{}
-	for _, w := range want {
-		if entry := w.(map[string]any); entry["issue_type"] == executor.IssueUndeclaredInput {
-			inferred[rootOf(entry["field_name"])] = true
-		}
-	}
-	kept := []any{}
-	for _, w := range actual["warnings"].([]any) {
-		entry := w.(map[string]any)
-		expected := slices.ContainsFunc(want, func(e any) bool { return value.Equal(e, w) })
-		source, _ := entry["field_name"].(string)
-		switch {
-		case expected:
-		case entry["issue_type"] == executor.IssueUnprovenValue && !v.certain(f, entry["step_index"].(int64), source):
-			continue
-		case entry["issue_type"] == executor.IssueContextCollision && inferred[source], entry["issue_type"] == executor.IssueShadowedKey && inferred[source]:
-			continue // with an input that the flow does not declare
-		}
-		kept = append(kept, w)
-	}
-	out := maps.Clone(actual)
-	out["warnings"] = kept
-	return out
-}
-
-// certain reports whether every place that a step's source can come from declares one required, plain type, the same.
-func (v *Vector) certain(f *flowDoc, step int64, source string) bool {
-	var places []json.RawMessage
-	if raw, ok := v.Schemas[f.InputSchemaRef]; ok {
-		places = append(places, raw)
-	}
-	for i := range f.Steps {
-		if tool := v.tool(f.Steps[i].ToolName); tool != nil && int(step) < len(f.Steps) && f.runsBefore(i, int(step)) || tool != nil && int(step) >= len(f.Steps) {
-			places = append(places, tool.OutputSchema)
-		}
-	}
-	types := map[string]bool{}
-	for _, raw := range places {
-		doc, _ := decoded(raw).(map[string]any)
-		property, _ := decoded(property(raw, source)).(map[string]any)
-		if property == nil {
-			continue
-		}
-		plain, isOne := property["type"].(string)
-		required, _ := doc["required"].([]any)
-		if !isOne || plain == "array" || plain == "object" || !slices.Contains(required, any(source)) {
-			return false
-		}
-		types[plain] = true
-	}
-	return len(types) == 1 && v.targetsTake(f, int(step), source, types)
-}
-
-// targetsTake reports whether every input that a step fills from a source, a whole context included, takes the source's
-// plain type as it is: an enum, a bound or several types leave it to the value.
-func (v *Vector) targetsTake(f *flowDoc, step int, source string, types map[string]bool) bool {
-	if step >= len(f.Steps) {
-		return true
-	}
-	targets := []string{source}
-	if mapping := f.Steps[step].InputMapping; len(mapping) > 0 {
-		targets = nil
-		for target, raw := range mapping {
-			if decoded(raw) == source {
-				targets = append(targets, target)
-			}
-		}
-	}
-	for _, name := range []string{f.Steps[step].ToolName, strings.TrimPrefix(f.Steps[step].OnError, "fallback:")} {
-		tool := v.tool(name)
-		if tool == nil {
-			continue
-		}
-		for _, target := range targets {
-			want, _ := decoded(property(tool.InputSchema, target)).(map[string]any)
-			plain, isOne := want["type"].(string)
-			if len(want) > 0 && (!isOne || len(want) > 1 || !types[plain] && !(plain == "number" && types["integer"])) {
-				return false
-			}
-		}
-	}
-	return true
 }
 
 // compileRule is what R15 makes of expected diagnostics: without an input schema what is missing is an undeclared
@@ -201,11 +117,10 @@ func (v *Vector) compileRule(f *flowDoc, expect map[string]any) map[string]any {
 		for target, raw := range step.InputMapping {
 			want := property(tool.InputSchema, target)
 			literal, err := value.Decode(raw)
-			if err != nil || want == nil {
-				continue
-			}
 			source, isText := literal.(string)
+			mismatch := func(e any) bool { return value.Equal(e, issue(i, step.ToolName, target, executor.IssueTypeMismatch)) }
 			switch {
+			case err != nil || want == nil && !(isText && v.impossible(f, source)):
 			case !isText:
 				if !takes(want, literal) {
 					errs = append(errs, issue(i, step.ToolName, target, executor.IssueTypeMismatch))
@@ -217,7 +132,7 @@ func (v *Vector) compileRule(f *flowDoc, expect map[string]any) map[string]any {
 				}
 			case v.impossible(f, source):
 				errs = append(errs, issue(i, step.ToolName, source, executor.IssueMissingMappingKey))
-			case v.unproven(f, source, want):
+			case v.unproven(f, source, want) && !slices.ContainsFunc(errs, mismatch): // which says it already
 				warnings = append(warnings, issue(i, step.ToolName, source, executor.IssueUnprovenValue))
 			}
 		}
@@ -306,20 +221,21 @@ func (f *flowDoc) reads(step int, kind, key string) bool {
 // open reports whether an issue is about a key that a tool may give although it does not declare it: such a value is
 // unproven, not missing.
 func (v *Vector) open(f *flowDoc, step int, kind string) bool {
-	from, to := 0, step
 	switch kind {
-	case executor.IssueMissingMappingKey, executor.IssueMissingRequiredInput, executor.IssueFallbackMissingRequired, executor.IssueOutputSchemaGap:
-	case executor.IssueUnknownOutputKey:
-		from, to = step, step+1
+	case executor.IssueMissingMappingKey, executor.IssueMissingRequiredInput, executor.IssueFallbackMissingRequired, executor.IssueOutputSchemaGap, executor.IssueUnknownOutputKey:
 	default:
 		return false
 	}
-	for i := from; i < min(to, len(f.Steps)); i++ {
-		tool := v.tool(f.Steps[i].ToolName)
-		if tool == nil {
+	own := kind == executor.IssueUnknownOutputKey
+	for i := range f.Steps {
+		if own && i != step || !own && step < len(f.Steps) && !f.runsBefore(i, step) {
 			continue
 		}
-		if doc, _ := decoded(tool.OutputSchema).(map[string]any); doc["additionalProperties"] == true && f.Steps[i].OutputMapping == nil || kind == executor.IssueUnknownOutputKey && doc["additionalProperties"] == true {
+		tool := v.tool(f.Steps[i].ToolName)
+		if tool == nil || f.Steps[i].OutputMapping != nil && !own {
+			continue
+		}
+		if doc, _ := decoded(tool.OutputSchema).(map[string]any); doc["additionalProperties"] == true {
 			return true
 		}
 	}
@@ -429,6 +345,10 @@ func (v *Vector) impossible(f *flowDoc, source string) bool {
 		return false
 	}
 	raw := property(v.Schemas[f.InputSchemaRef], p[0])
+	if m, _ := decoded(raw).(map[string]any); m["type"] == "array" {
+		_, isIndex := value.Index(p[1])
+		return !isIndex
+	}
 	return raw != nil && !hasParts(decoded(raw))
 }
 
