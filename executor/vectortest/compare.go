@@ -195,7 +195,20 @@ func sameMessage(want, got any) bool {
 		}
 		found = append(found, v[1]+":"+v[2])
 	}
-	return slices.Equal(sortedExtras(found), sortedExtras(strings.Split(w[m[2]:m[3]], ";")))
+	return slices.EqualFunc(sortedExtras(strings.Split(w[m[2]:m[3]], ";")), sortedExtras(found), sameViolation)
+}
+
+// sameViolation compares "loc:type". In the location a member of a union that is an object bears the name of the
+// reference's class, which no vector gives; pave calls it model.
+func sameViolation(want, got string) bool {
+	if want == got {
+		return true
+	}
+	w, g := strings.Split(want, "."), strings.Split(got, ".")
+	return w[0] == g[0] && slices.EqualFunc(w, g, func(w, g string) bool {
+		end, isModel := strings.CutPrefix(g, "model")
+		return w == g || isModel && (end == "" && !strings.Contains(w, ":") || strings.HasPrefix(end, ":") && strings.HasSuffix(w, end))
+	})
 }
 
 // sortedExtras sorts the runs of keys that a schema forbids: the order of undeclared keys is nobody's contract.
