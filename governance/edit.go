@@ -109,8 +109,8 @@ func (e *entry) redraftBy(req *EditRequest) error {
 		draft = *req.Flow
 		draft.Status = flows.StatusNeedsReview
 		draft.Evidence = e.Flow.Evidence
-		if draft.Name == "" || len(draft.Steps) == 0 {
-			return flows.NewError(flows.CodeInvalid, "a draft needs a name and at least one step")
+		if err := checkDraft(&draft); err != nil {
+			return err
 		}
 	}
 	if req.Owner != nil {

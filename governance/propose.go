@@ -378,9 +378,17 @@ func (s *Service) SubmitExternal(ctx context.Context, actor Actor, flow *flows.F
 	return s.submit(ctx, actor, flow, SourceExternal)
 }
 
+// checkDraft refuses a draft that could not become a flow.
+func checkDraft(flow *flows.Flow) error {
+	if flow == nil || len(flow.Steps) == 0 {
+		return flows.NewError(flows.CodeInvalid, "a draft needs at least one step")
+	}
+	return flows.CheckName(flow.Name)
+}
+
 func (s *Service) submit(ctx context.Context, actor Actor, flow *flows.Flow, source analyzer.Source) (*Proposal, error) {
-	if flow == nil || flow.Name == "" || len(flow.Steps) == 0 {
-		return nil, flows.NewError(flows.CodeInvalid, "a draft needs a name and at least one step")
+	if err := checkDraft(flow); err != nil {
+		return nil, err
 	}
 	var e *entry
 	err := s.update(ctx, actor, ActionPropose, func(c *change) error {

@@ -100,6 +100,9 @@ func (c *flowsApplyCmd) Run(e *env) error {
 
 func applyFlow(e *env, cl *client, flow *flows.Flow) (appliedFlow, error) {
 	item := appliedFlow{Flow: flow.Name}
+	if err := flows.CheckName(flow.Name); err != nil {
+		return item, err
+	}
 	digest := flows.Digest(flow)
 	list, err := findFlow(e, cl, flow.Name)
 	if err != nil {

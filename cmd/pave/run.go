@@ -76,10 +76,15 @@ func outcome(e *env, run *gen.Run) error {
 		return errExit(api.ExitFailed)
 	}
 	fmt.Fprintf(e.err, "pave: run %s of %s@%s: %s", run.ID, output.Clean(run.Flow), output.Clean(run.Version), run.Status)
-	if run.ErrorCode != "" || run.ErrorMessage != "" {
-		fmt.Fprintf(e.err, ": %s (%s)", output.Clean(run.ErrorMessage), output.Clean(run.ErrorCode))
+	if why := whyEnded(run); why != "" {
+		fmt.Fprintf(e.err, ": %s", why)
 	}
 	fmt.Fprintln(e.err)
+	if run.Status == gen.RunStatusHandedBack {
+		for line := range strings.Lines(run.HandBackText) { // what was done, and what would be next with which inputs
+			fmt.Fprintf(e.err, "  %s\n", output.Clean(strings.TrimSuffix(line, "\n")))
+		}
+	}
 	if run.Status == gen.RunStatusRunning {
 		return nil
 	}
@@ -87,6 +92,16 @@ func outcome(e *env, run *gen.Run) error {
 		return errExit(api.ExitInvalid)
 	}
 	return errExit(api.ExitFailed)
+}
+
+// whyEnded is the message and the code of a run that did not succeed, "" when there is neither. A run that was handed
+// back has no code.
+func whyEnded(run *gen.Run) string {
+	why := output.Clean(run.ErrorMessage)
+	if run.ErrorCode != "" {
+		why = strings.TrimSpace(fmt.Sprintf("%s (%s)", why, output.Clean(run.ErrorCode)))
+	}
+	return why
 }
 
 // run runs the flow and prints the answer.

@@ -70,9 +70,9 @@ func (c *runsShowCmd) Run(e *env) error {
 
 func showRun(w io.Writer, r *gen.Run) error {
 	fmt.Fprintf(w, "%s  %s@%s  %s\n", r.ID, output.Clean(r.Flow), output.Clean(r.Version), r.Status)
-	fmt.Fprintf(w, "by %s, started %s, %d ms, %d of %d steps done\n", dash(output.Clean(r.Caller)), when(r.StartedAt), r.DurationMs, r.StepsDone, r.Steps)
-	if r.ErrorMessage != "" {
-		fmt.Fprintf(w, "%s (%s)\n", output.Clean(r.ErrorMessage), dash(r.ErrorCode))
+	fmt.Fprintf(w, "by %s, started %s, %d ms, %d steps recorded, %d of them done\n", dash(output.Clean(r.Caller)), when(r.StartedAt), r.DurationMs, r.Steps, r.StepsDone)
+	if why := whyEnded(r); why != "" {
+		fmt.Fprintln(w, why)
 	}
 	if err := showApprovals(w, r.Approvals); err != nil || len(r.Record) == 0 {
 		return err
