@@ -16,7 +16,11 @@ func (v *Vector) unresolvedIsAResult(f *flowDoc) map[string]any {
 	for _, raw := range v.Subflows {
 		sub := new(flowDoc)
 		if json.Unmarshal(raw, sub) == nil && sub.unresolved(v.Schemas) {
-			return failedLast(map[string]any{"error_code": flows.CWFlowExecution.Code, "error_type": flows.CWFlowExecution.Class, "flow_name": sub.Name})
+			record := map[string]any{"error_code": flows.CWFlowExecution.Code, "error_type": flows.CWFlowExecution.Class}
+			if slices.ContainsFunc(f.Steps, func(s stepDoc) bool { return s.FlowName == sub.Name }) {
+				record["flow_name"] = sub.Name // else it is called by a flow between
+			}
+			return failedLast(record)
 		}
 	}
 	return nil
