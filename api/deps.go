@@ -46,6 +46,8 @@ type Deps struct {
 	Status      Status
 	OTLP        OTLP
 	DeadLetters DeadLetters
+	Deletions   Deletions
+	Redaction   Redaction
 	Rates       *ingest.RateLimiter // of the JSON API; nil is no limit
 }
 
@@ -56,6 +58,16 @@ type DeadLetters interface {
 	// Retry takes a letter as if it were sent now, and removes it when that went well.
 	Retry(ctx context.Context, tenant, id string) (otlp.Stats, error)
 	Delete(tenant, id string) error
+}
+
+// Deletions removes what was recorded.
+type Deletions interface {
+	DeleteSessions(ctx context.Context, actor governance.Actor, req governance.DeletionRequest) (*governance.DeletionReceipt, error)
+}
+
+// Redaction shows what is hidden before anything is stored.
+type Redaction interface {
+	Preview(raw json.RawMessage) ingest.RedactionPreview
 }
 
 // OTLP are the receivers of the protocol's three signals. They check and inflate bodies themselves.

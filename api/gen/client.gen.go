@@ -167,6 +167,26 @@ type ClientInterface interface {
 	// Corresponds with POST /api/v1/dead-letters/{id}/retry (the `RetryDeadLetter` operationId).
 	RetryDeadLetter(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// CreateDeletionWithBody Delete sessions for good, by their ids, their user or their time.
+	//
+	// Answers when all is removed; see also deleteSession. The audit log keeps who asked and how much was removed, not the names. A
+	// deletion that was cut short can be asked for again.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/deletions (the `CreateDeletion` operationId).
+	CreateDeletionWithBody(ctx context.Context, params *CreateDeletionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateDeletion Delete sessions for good, by their ids, their user or their time.
+	//
+	// Answers when all is removed; see also deleteSession. The audit log keeps who asked and how much was removed, not the names. A
+	// deletion that was cut short can be asked for again.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/deletions (the `CreateDeletion` operationId).
+	CreateDeletion(ctx context.Context, params *CreateDeletionParams, body CreateDeletionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ExportOpenAPI The active flows as an OpenAPI document that other tools can import.
 	//
 	// Corresponds with GET /api/v1/exports/openapi (the `ExportOpenAPI` operationId).
@@ -545,6 +565,20 @@ type ClientInterface interface {
 	// Corresponds with POST /api/v1/proposals/{id}/withdraw (the `WithdrawProposal` operationId).
 	WithdrawProposal(ctx context.Context, id ProposalIDParam, params *WithdrawProposalParams, body WithdrawProposalJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// PreviewRedactionWithBody Show what would be hidden in a document before it is stored. Nothing is kept of it.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/redaction-previews (the `PreviewRedaction` operationId).
+	PreviewRedactionWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PreviewRedaction Show what would be hidden in a document before it is stored. Nothing is kept of it.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/redaction-previews (the `PreviewRedaction` operationId).
+	PreviewRedaction(ctx context.Context, body PreviewRedactionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ListRejections Patterns that are not proposed again, and what would lift that.
 	//
 	// Corresponds with GET /api/v1/rejections (the `ListRejections` operationId).
@@ -679,6 +713,14 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /api/v1/sessions (the `ListSessions` operationId).
 	ListSessions(ctx context.Context, params *ListSessionsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteSession Delete a session for good, with everything that was recorded of it.
+	//
+	// Events of a trace that other sessions share are divided as assembly divides them. What was made of the session stays:
+	// flows with their golden tests, proposals, runs; so does what a client sends again later.
+	//
+	// Corresponds with DELETE /api/v1/sessions/{id} (the `DeleteSession` operationId).
+	DeleteSession(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetSession One session with its calls in order.
 	//
@@ -1273,6 +1315,46 @@ func (c *Client) DeleteDeadLetter(ctx context.Context, id ID, reqEditors ...Requ
 // Corresponds with POST /api/v1/dead-letters/{id}/retry (the `RetryDeadLetter` operationId).
 func (c *Client) RetryDeadLetter(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewRetryDeadLetterRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateDeletionWithBody Delete sessions for good, by their ids, their user or their time.
+//
+// Answers when all is removed; see also deleteSession. The audit log keeps who asked and how much was removed, not the names. A
+// deletion that was cut short can be asked for again.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/deletions (the `CreateDeletion` operationId).
+func (c *Client) CreateDeletionWithBody(ctx context.Context, params *CreateDeletionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateDeletionRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateDeletion Delete sessions for good, by their ids, their user or their time.
+//
+// Answers when all is removed; see also deleteSession. The audit log keeps who asked and how much was removed, not the names. A
+// deletion that was cut short can be asked for again.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/deletions (the `CreateDeletion` operationId).
+func (c *Client) CreateDeletion(ctx context.Context, params *CreateDeletionParams, body CreateDeletionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateDeletionRequest(c.Server, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -2171,6 +2253,40 @@ func (c *Client) WithdrawProposal(ctx context.Context, id ProposalIDParam, param
 	return c.Client.Do(req)
 }
 
+// PreviewRedactionWithBody Show what would be hidden in a document before it is stored. Nothing is kept of it.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/redaction-previews (the `PreviewRedaction` operationId).
+func (c *Client) PreviewRedactionWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPreviewRedactionRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PreviewRedaction Show what would be hidden in a document before it is stored. Nothing is kept of it.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/redaction-previews (the `PreviewRedaction` operationId).
+func (c *Client) PreviewRedaction(ctx context.Context, body PreviewRedactionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPreviewRedactionRequest(c.Server, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // ListRejections Patterns that are not proposed again, and what would lift that.
 //
 // Corresponds with GET /api/v1/rejections (the `ListRejections` operationId).
@@ -2476,6 +2592,24 @@ func (c *Client) GetFlowSchema(ctx context.Context, reqEditors ...RequestEditorF
 // Corresponds with GET /api/v1/sessions (the `ListSessions` operationId).
 func (c *Client) ListSessions(ctx context.Context, params *ListSessionsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewListSessionsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteSession Delete a session for good, with everything that was recorded of it.
+//
+// Events of a trace that other sessions share are divided as assembly divides them. What was made of the session stays:
+// flows with their golden tests, proposals, runs; so does what a client sends again later.
+//
+// Corresponds with DELETE /api/v1/sessions/{id} (the `DeleteSession` operationId).
+func (c *Client) DeleteSession(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteSessionRequest(c.Server, id)
 	if err != nil {
 		return nil, err
 	}
@@ -3862,6 +3996,59 @@ func NewRetryDeadLetterRequest(server string, id ID) (*http.Request, error) {
 	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
 	if err != nil {
 		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCreateDeletionRequest calls the generic CreateDeletion builder with application/json body
+func NewCreateDeletionRequest(server string, params *CreateDeletionParams, body CreateDeletionJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateDeletionRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewCreateDeletionRequestWithBody constructs an http.Request for the CreateDeletion method, with any body, and a specified content type
+func NewCreateDeletionRequestWithBody(server string, params *CreateDeletionParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/deletions")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		var headerParam0 string
+
+		headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+		if err != nil {
+			return nil, err
+		}
+
+		req.Header.Set("Idempotency-Key", headerParam0)
+
 	}
 
 	return req, nil
@@ -5773,6 +5960,46 @@ func NewWithdrawProposalRequestWithBody(server string, id ProposalIDParam, param
 	return req, nil
 }
 
+// NewPreviewRedactionRequest calls the generic PreviewRedaction builder with application/json body
+func NewPreviewRedactionRequest(server string, body PreviewRedactionJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewPreviewRedactionRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewPreviewRedactionRequestWithBody constructs an http.Request for the PreviewRedaction method, with any body, and a specified content type
+func NewPreviewRedactionRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/redaction-previews")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
 // NewListRejectionsRequest constructs an http.Request for the ListRejections method
 func NewListRejectionsRequest(server string, params *ListRejectionsParams) (*http.Request, error) {
 	var err error
@@ -6626,6 +6853,40 @@ func NewListSessionsRequest(server string, params *ListSessionsParams) (*http.Re
 	}
 
 	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewDeleteSessionRequest constructs an http.Request for the DeleteSession method
+func NewDeleteSessionRequest(server string, id string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/sessions/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -8313,6 +8574,26 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /api/v1/dead-letters/{id}/retry (the `RetryDeadLetter` operationId).
 	RetryDeadLetterWithResponse(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*RetryDeadLetterResponse, error)
 
+	// CreateDeletionWithBodyWithResponse Delete sessions for good, by their ids, their user or their time.
+	//
+	// Answers when all is removed; see also deleteSession. The audit log keeps who asked and how much was removed, not the names. A
+	// deletion that was cut short can be asked for again.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/deletions (the `CreateDeletion` operationId).
+	CreateDeletionWithBodyWithResponse(ctx context.Context, params *CreateDeletionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateDeletionResponse, error)
+
+	// CreateDeletionWithResponse Delete sessions for good, by their ids, their user or their time.
+	//
+	// Answers when all is removed; see also deleteSession. The audit log keeps who asked and how much was removed, not the names. A
+	// deletion that was cut short can be asked for again.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/deletions (the `CreateDeletion` operationId).
+	CreateDeletionWithResponse(ctx context.Context, params *CreateDeletionParams, body CreateDeletionJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateDeletionResponse, error)
+
 	// ExportOpenAPIWithResponse The active flows as an OpenAPI document that other tools can import.
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -8737,6 +9018,20 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /api/v1/proposals/{id}/withdraw (the `WithdrawProposal` operationId).
 	WithdrawProposalWithResponse(ctx context.Context, id ProposalIDParam, params *WithdrawProposalParams, body WithdrawProposalJSONRequestBody, reqEditors ...RequestEditorFn) (*WithdrawProposalResponse, error)
 
+	// PreviewRedactionWithBodyWithResponse Show what would be hidden in a document before it is stored. Nothing is kept of it.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/redaction-previews (the `PreviewRedaction` operationId).
+	PreviewRedactionWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PreviewRedactionResponse, error)
+
+	// PreviewRedactionWithResponse Show what would be hidden in a document before it is stored. Nothing is kept of it.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/redaction-previews (the `PreviewRedaction` operationId).
+	PreviewRedactionWithResponse(ctx context.Context, body PreviewRedactionJSONRequestBody, reqEditors ...RequestEditorFn) (*PreviewRedactionResponse, error)
+
 	// ListRejectionsWithResponse Patterns that are not proposed again, and what would lift that.
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -8895,6 +9190,16 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /api/v1/sessions (the `ListSessions` operationId).
 	ListSessionsWithResponse(ctx context.Context, params *ListSessionsParams, reqEditors ...RequestEditorFn) (*ListSessionsResponse, error)
+
+	// DeleteSessionWithResponse Delete a session for good, with everything that was recorded of it.
+	//
+	// Events of a trace that other sessions share are divided as assembly divides them. What was made of the session stays:
+	// flows with their golden tests, proposals, runs; so does what a client sends again later.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /api/v1/sessions/{id} (the `DeleteSession` operationId).
+	DeleteSessionWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*DeleteSessionResponse, error)
 
 	// GetSessionWithResponse One session with its calls in order.
 	//
@@ -9843,6 +10148,54 @@ func (r RetryDeadLetterResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r RetryDeadLetterResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type CreateDeletionResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *DeletionReceipt
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *ProblemAnswer
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r CreateDeletionResponse) GetJSON200() *DeletionReceipt {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r CreateDeletionResponse) GetApplicationProblemJSONDefault() *ProblemAnswer {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateDeletionResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateDeletionResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateDeletionResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateDeletionResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -11739,6 +12092,54 @@ func (r WithdrawProposalResponse) ContentType() string {
 	return ""
 }
 
+type PreviewRedactionResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *RedactionPreview
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *ProblemAnswer
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PreviewRedactionResponse) GetJSON200() *RedactionPreview {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r PreviewRedactionResponse) GetApplicationProblemJSONDefault() *ProblemAnswer {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r PreviewRedactionResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PreviewRedactionResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PreviewRedactionResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PreviewRedactionResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type ListRejectionsResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -12497,6 +12898,54 @@ func (r ListSessionsResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r ListSessionsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type DeleteSessionResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *DeletionReceipt
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *ProblemAnswer
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r DeleteSessionResponse) GetJSON200() *DeletionReceipt {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r DeleteSessionResponse) GetApplicationProblemJSONDefault() *ProblemAnswer {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r DeleteSessionResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteSessionResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteSessionResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeleteSessionResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -14568,6 +15017,38 @@ func (c *ClientWithResponses) RetryDeadLetterWithResponse(ctx context.Context, i
 	return ParseRetryDeadLetterResponse(rsp)
 }
 
+// CreateDeletionWithBodyWithResponse Delete sessions for good, by their ids, their user or their time.
+//
+// Answers when all is removed; see also deleteSession. The audit log keeps who asked and how much was removed, not the names. A
+// deletion that was cut short can be asked for again.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/deletions (the `CreateDeletion` operationId).
+func (c *ClientWithResponses) CreateDeletionWithBodyWithResponse(ctx context.Context, params *CreateDeletionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateDeletionResponse, error) {
+	rsp, err := c.CreateDeletionWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateDeletionResponse(rsp)
+}
+
+// CreateDeletionWithResponse Delete sessions for good, by their ids, their user or their time.
+//
+// Answers when all is removed; see also deleteSession. The audit log keeps who asked and how much was removed, not the names. A
+// deletion that was cut short can be asked for again.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/deletions (the `CreateDeletion` operationId).
+func (c *ClientWithResponses) CreateDeletionWithResponse(ctx context.Context, params *CreateDeletionParams, body CreateDeletionJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateDeletionResponse, error) {
+	rsp, err := c.CreateDeletion(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateDeletionResponse(rsp)
+}
+
 // ExportOpenAPIWithResponse The active flows as an OpenAPI document that other tools can import.
 //
 // Returns a wrapper object for the known response body format(s).
@@ -15298,6 +15779,32 @@ func (c *ClientWithResponses) WithdrawProposalWithResponse(ctx context.Context, 
 	return ParseWithdrawProposalResponse(rsp)
 }
 
+// PreviewRedactionWithBodyWithResponse Show what would be hidden in a document before it is stored. Nothing is kept of it.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/redaction-previews (the `PreviewRedaction` operationId).
+func (c *ClientWithResponses) PreviewRedactionWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PreviewRedactionResponse, error) {
+	rsp, err := c.PreviewRedactionWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePreviewRedactionResponse(rsp)
+}
+
+// PreviewRedactionWithResponse Show what would be hidden in a document before it is stored. Nothing is kept of it.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/redaction-previews (the `PreviewRedaction` operationId).
+func (c *ClientWithResponses) PreviewRedactionWithResponse(ctx context.Context, body PreviewRedactionJSONRequestBody, reqEditors ...RequestEditorFn) (*PreviewRedactionResponse, error) {
+	rsp, err := c.PreviewRedaction(ctx, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePreviewRedactionResponse(rsp)
+}
+
 // ListRejectionsWithResponse Patterns that are not proposed again, and what would lift that.
 //
 // Returns a wrapper object for the known response body format(s).
@@ -15563,6 +16070,22 @@ func (c *ClientWithResponses) ListSessionsWithResponse(ctx context.Context, para
 		return nil, err
 	}
 	return ParseListSessionsResponse(rsp)
+}
+
+// DeleteSessionWithResponse Delete a session for good, with everything that was recorded of it.
+//
+// Events of a trace that other sessions share are divided as assembly divides them. What was made of the session stays:
+// flows with their golden tests, proposals, runs; so does what a client sends again later.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /api/v1/sessions/{id} (the `DeleteSession` operationId).
+func (c *ClientWithResponses) DeleteSessionWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*DeleteSessionResponse, error) {
+	rsp, err := c.DeleteSession(ctx, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteSessionResponse(rsp)
 }
 
 // GetSessionWithResponse One session with its calls in order.
@@ -16665,6 +17188,39 @@ func ParseRetryDeadLetterResponse(rsp *http.Response) (*RetryDeadLetterResponse,
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
 		var dest DeadLetterRetry
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest ProblemAnswer
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCreateDeletionResponse parses an HTTP response from a CreateDeletionWithResponse call
+func ParseCreateDeletionResponse(rsp *http.Response) (*CreateDeletionResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateDeletionResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest DeletionReceipt
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -18119,6 +18675,39 @@ func ParseWithdrawProposalResponse(rsp *http.Response) (*WithdrawProposalRespons
 	return response, nil
 }
 
+// ParsePreviewRedactionResponse parses an HTTP response from a PreviewRedactionWithResponse call
+func ParsePreviewRedactionResponse(rsp *http.Response) (*PreviewRedactionResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PreviewRedactionResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest RedactionPreview
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest ProblemAnswer
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseListRejectionsResponse parses an HTTP response from a ListRejectionsWithResponse call
 func ParseListRejectionsResponse(rsp *http.Response) (*ListRejectionsResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -18689,6 +19278,39 @@ func ParseListSessionsResponse(rsp *http.Response) (*ListSessionsResponse, error
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
 		var dest SessionPage
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest ProblemAnswer
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseDeleteSessionResponse parses an HTTP response from a DeleteSessionWithResponse call
+func ParseDeleteSessionResponse(rsp *http.Response) (*DeleteSessionResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteSessionResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest DeletionReceipt
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}

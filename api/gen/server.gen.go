@@ -49,6 +49,9 @@ type ServerInterface interface {
 	// RetryDeadLetter Take a request again as if it were sent now; it is removed when it can be read.
 	// (POST /api/v1/dead-letters/{id}/retry)
 	RetryDeadLetter(ctx echo.Context, id ID) error
+	// CreateDeletion Delete sessions for good, by their ids, their user or their time.
+	// (POST /api/v1/deletions)
+	CreateDeletion(ctx echo.Context, params CreateDeletionParams) error
 	// ExportOpenAPI The active flows as an OpenAPI document that other tools can import.
 	// (GET /api/v1/exports/openapi)
 	ExportOpenAPI(ctx echo.Context) error
@@ -157,6 +160,9 @@ type ServerInterface interface {
 	// WithdrawProposal Take a proposal out of the queue.
 	// (POST /api/v1/proposals/{id}/withdraw)
 	WithdrawProposal(ctx echo.Context, id ProposalIDParam, params WithdrawProposalParams) error
+	// PreviewRedaction Show what would be hidden in a document before it is stored. Nothing is kept of it.
+	// (POST /api/v1/redaction-previews)
+	PreviewRedaction(ctx echo.Context) error
 	// ListRejections Patterns that are not proposed again, and what would lift that.
 	// (GET /api/v1/rejections)
 	ListRejections(ctx echo.Context, params ListRejectionsParams) error
@@ -202,6 +208,9 @@ type ServerInterface interface {
 	// ListSessions Assembled sessions, newest first.
 	// (GET /api/v1/sessions)
 	ListSessions(ctx echo.Context, params ListSessionsParams) error
+	// DeleteSession Delete a session for good, with everything that was recorded of it.
+	// (DELETE /api/v1/sessions/{id})
+	DeleteSession(ctx echo.Context, id string) error
 	// GetSession One session with its calls in order.
 	// (GET /api/v1/sessions/{id})
 	GetSession(ctx echo.Context, id string) error
@@ -450,6 +459,35 @@ func (w *ServerInterfaceWrapper) RetryDeadLetter(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.RetryDeadLetter(ctx, id)
+	return err
+}
+
+// CreateDeletion converts echo context to params.
+func (w *ServerInterfaceWrapper) CreateDeletion(ctx echo.Context) error {
+	var err error
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params CreateDeletionParams
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for Idempotency-Key, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter Idempotency-Key: %s", err))
+		}
+
+		params.IdempotencyKey = IdempotencyKey
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.CreateDeletion(ctx, params)
 	return err
 }
 
@@ -1400,6 +1438,15 @@ func (w *ServerInterfaceWrapper) WithdrawProposal(ctx echo.Context) error {
 	return err
 }
 
+// PreviewRedaction converts echo context to params.
+func (w *ServerInterfaceWrapper) PreviewRedaction(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.PreviewRedaction(ctx)
+	return err
+}
+
 // ListRejections converts echo context to params.
 func (w *ServerInterfaceWrapper) ListRejections(ctx echo.Context) error {
 	var err error
@@ -1818,6 +1865,22 @@ func (w *ServerInterfaceWrapper) ListSessions(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.ListSessions(ctx, params)
+	return err
+}
+
+// DeleteSession converts echo context to params.
+func (w *ServerInterfaceWrapper) DeleteSession(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.DeleteSession(ctx, id)
 	return err
 }
 
@@ -2358,7 +2421,10 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	}
 
 	router.GET(options.BaseURL+"/api/v1/sessions", wrapper.ListSessions, options.OperationMiddlewares["listSessions"]...)
+	router.DELETE(options.BaseURL+"/api/v1/sessions/:id", wrapper.DeleteSession, options.OperationMiddlewares["deleteSession"]...)
 	router.GET(options.BaseURL+"/api/v1/sessions/:id", wrapper.GetSession, options.OperationMiddlewares["getSession"]...)
+	router.POST(options.BaseURL+"/api/v1/deletions", wrapper.CreateDeletion, options.OperationMiddlewares["createDeletion"]...)
+	router.POST(options.BaseURL+"/api/v1/redaction-previews", wrapper.PreviewRedaction, options.OperationMiddlewares["previewRedaction"]...)
 	router.POST(options.BaseURL+"/api/v1/mining-runs", wrapper.StartMiningRun, options.OperationMiddlewares["startMiningRun"]...)
 	router.GET(options.BaseURL+"/api/v1/mining-runs/:id", wrapper.GetMiningRun, options.OperationMiddlewares["getMiningRun"]...)
 	router.GET(options.BaseURL+"/api/v1/mining-status", wrapper.GetMiningStatus, options.OperationMiddlewares["getMiningStatus"]...)
@@ -2896,6 +2962,46 @@ type RetryDeadLetterdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response RetryDeadLetterdefaultApplicationProblemPlusJSONResponse) VisitRetryDeadLetterResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateDeletionRequestObject struct {
+	Params CreateDeletionParams
+	Body   *CreateDeletionJSONRequestBody
+}
+
+type CreateDeletionResponseObject interface {
+	VisitCreateDeletionResponse(w http.ResponseWriter) error
+}
+
+type CreateDeletion200JSONResponse DeletionReceipt
+
+func (response CreateDeletion200JSONResponse) VisitCreateDeletionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateDeletiondefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response CreateDeletiondefaultApplicationProblemPlusJSONResponse) VisitCreateDeletionResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -4511,6 +4617,45 @@ func (response WithdrawProposaldefaultApplicationProblemPlusJSONResponse) VisitW
 	return err
 }
 
+type PreviewRedactionRequestObject struct {
+	Body *PreviewRedactionJSONRequestBody
+}
+
+type PreviewRedactionResponseObject interface {
+	VisitPreviewRedactionResponse(w http.ResponseWriter) error
+}
+
+type PreviewRedaction200JSONResponse RedactionPreview
+
+func (response PreviewRedaction200JSONResponse) VisitPreviewRedactionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewRedactiondefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response PreviewRedactiondefaultApplicationProblemPlusJSONResponse) VisitPreviewRedactionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListRejectionsRequestObject struct {
 	Params ListRejectionsParams
 }
@@ -5239,6 +5384,45 @@ type ListSessionsdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response ListSessionsdefaultApplicationProblemPlusJSONResponse) VisitListSessionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteSessionRequestObject struct {
+	ID string `json:"id"`
+}
+
+type DeleteSessionResponseObject interface {
+	VisitDeleteSessionResponse(w http.ResponseWriter) error
+}
+
+type DeleteSession200JSONResponse DeletionReceipt
+
+func (response DeleteSession200JSONResponse) VisitDeleteSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteSessiondefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response DeleteSessiondefaultApplicationProblemPlusJSONResponse) VisitDeleteSessionResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -6324,6 +6508,9 @@ type StrictServerInterface interface {
 	// RetryDeadLetter Take a request again as if it were sent now; it is removed when it can be read.
 	// (POST /api/v1/dead-letters/{id}/retry)
 	RetryDeadLetter(ctx context.Context, request RetryDeadLetterRequestObject) (RetryDeadLetterResponseObject, error)
+	// CreateDeletion Delete sessions for good, by their ids, their user or their time.
+	// (POST /api/v1/deletions)
+	CreateDeletion(ctx context.Context, request CreateDeletionRequestObject) (CreateDeletionResponseObject, error)
 	// ExportOpenAPI The active flows as an OpenAPI document that other tools can import.
 	// (GET /api/v1/exports/openapi)
 	ExportOpenAPI(ctx context.Context, request ExportOpenAPIRequestObject) (ExportOpenAPIResponseObject, error)
@@ -6432,6 +6619,9 @@ type StrictServerInterface interface {
 	// WithdrawProposal Take a proposal out of the queue.
 	// (POST /api/v1/proposals/{id}/withdraw)
 	WithdrawProposal(ctx context.Context, request WithdrawProposalRequestObject) (WithdrawProposalResponseObject, error)
+	// PreviewRedaction Show what would be hidden in a document before it is stored. Nothing is kept of it.
+	// (POST /api/v1/redaction-previews)
+	PreviewRedaction(ctx context.Context, request PreviewRedactionRequestObject) (PreviewRedactionResponseObject, error)
 	// ListRejections Patterns that are not proposed again, and what would lift that.
 	// (GET /api/v1/rejections)
 	ListRejections(ctx context.Context, request ListRejectionsRequestObject) (ListRejectionsResponseObject, error)
@@ -6477,6 +6667,9 @@ type StrictServerInterface interface {
 	// ListSessions Assembled sessions, newest first.
 	// (GET /api/v1/sessions)
 	ListSessions(ctx context.Context, request ListSessionsRequestObject) (ListSessionsResponseObject, error)
+	// DeleteSession Delete a session for good, with everything that was recorded of it.
+	// (DELETE /api/v1/sessions/{id})
+	DeleteSession(ctx context.Context, request DeleteSessionRequestObject) (DeleteSessionResponseObject, error)
 	// GetSession One session with its calls in order.
 	// (GET /api/v1/sessions/{id})
 	GetSession(ctx context.Context, request GetSessionRequestObject) (GetSessionResponseObject, error)
@@ -6856,6 +7049,54 @@ func (sh *strictHandler) RetryDeadLetter(ctx echo.Context, id ID) error {
 		return err
 	} else if validResponse, ok := response.(RetryDeadLetterResponseObject); ok {
 		return validResponse.VisitRetryDeadLetterResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// CreateDeletion operation middleware
+func (sh *strictHandler) CreateDeletion(ctx echo.Context, params CreateDeletionParams) error {
+	var request CreateDeletionRequestObject
+
+	request.Params = params
+
+	var body CreateDeletionJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.CreateDeletion(ctx.Request().Context(), request.(CreateDeletionRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CreateDeletion")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(CreateDeletionResponseObject); ok {
+		return validResponse.VisitCreateDeletionResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}
@@ -8111,6 +8352,52 @@ func (sh *strictHandler) WithdrawProposal(ctx echo.Context, id ProposalIDParam, 
 	return nil
 }
 
+// PreviewRedaction operation middleware
+func (sh *strictHandler) PreviewRedaction(ctx echo.Context) error {
+	var request PreviewRedactionRequestObject
+
+	var body PreviewRedactionJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.PreviewRedaction(ctx.Request().Context(), request.(PreviewRedactionRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "PreviewRedaction")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(PreviewRedactionResponseObject); ok {
+		return validResponse.VisitPreviewRedactionResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
 // ListRejections operation middleware
 func (sh *strictHandler) ListRejections(ctx echo.Context, params ListRejectionsParams) error {
 	var request ListRejectionsRequestObject
@@ -8558,6 +8845,31 @@ func (sh *strictHandler) ListSessions(ctx echo.Context, params ListSessionsParam
 		return err
 	} else if validResponse, ok := response.(ListSessionsResponseObject); ok {
 		return validResponse.VisitListSessionsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// DeleteSession operation middleware
+func (sh *strictHandler) DeleteSession(ctx echo.Context, id string) error {
+	var request DeleteSessionRequestObject
+
+	request.ID = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.DeleteSession(ctx.Request().Context(), request.(DeleteSessionRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DeleteSession")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(DeleteSessionResponseObject); ok {
+		return validResponse.VisitDeleteSessionResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

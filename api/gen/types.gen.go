@@ -1635,6 +1635,35 @@ type DeadLetterRetry struct {
 	Rejected int `json:"rejected"`
 }
 
+// DeletionCreate Either `sessions`, or `user` and a time or one of them. A time without a user needs `to`.
+type DeletionCreate struct {
+	// From Sessions that started then or later.
+	From     time.Time `json:"from,omitempty,omitzero"`
+	Sessions []string  `json:"sessions,omitempty,omitzero"`
+
+	// To Sessions that started before.
+	To time.Time `json:"to,omitempty,omitzero"`
+
+	// User Sessions in which the metadata of a record has this as `user`, `user_id`, `user.id` or `enduser.id`.
+	User string `json:"user,omitempty,omitzero"`
+}
+
+// DeletionReceipt defines model for DeletionReceipt.
+type DeletionReceipt struct {
+	At time.Time `json:"at"`
+	By string    `json:"by"`
+
+	// Events Records as they were stored, copies included.
+	Events int64 `json:"events"`
+
+	// ID As in the audit log, `deletion/ID`.
+	ID       string `json:"id"`
+	Sessions int64  `json:"sessions"`
+
+	// ToolCalls Tool calls among them.
+	ToolCalls int64 `json:"tool_calls"`
+}
+
 // Delivery defines model for Delivery.
 type Delivery struct {
 	At       time.Time `json:"at"`
@@ -2637,6 +2666,32 @@ type RecordEvent string
 // RecordStatus defines model for Record.Status.
 type RecordStatus string
 
+// RedactionMark defines model for RedactionMark.
+type RedactionMark struct {
+	Kind string `json:"kind"`
+
+	// Pointer RFC 6901 pointer to where the token stands.
+	Pointer string `json:"pointer"`
+
+	// Token In the place of the secret; equal secrets have equal tokens.
+	Token string `json:"token"`
+}
+
+// RedactionPreview defines model for RedactionPreview.
+type RedactionPreview struct {
+	// Marks What was hidden, in the order of the document.
+	Marks []RedactionMark `json:"marks"`
+
+	// Payload As it would be stored.
+	Payload json.RawMessage `json:"payload"`
+}
+
+// RedactionPreviewCreate defines model for RedactionPreviewCreate.
+type RedactionPreviewCreate struct {
+	// Payload Any JSON, such as a call with its arguments and result.
+	Payload json.RawMessage `json:"payload"`
+}
+
 // RejectedRecord defines model for RejectedRecord.
 type RejectedRecord struct {
 	Code   string `json:"code"`
@@ -3519,6 +3574,13 @@ type ListDeadLettersParams struct {
 	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
 }
 
+// CreateDeletionParams defines parameters for CreateDeletion.
+type CreateDeletionParams struct {
+	// IdempotencyKey The first answer is kept for 24 hours: the same key and request get it again, another request is refused, and
+	// while the first is at work a second one is told so.
+	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
+}
+
 // ExportToolsParams defines parameters for ExportTools.
 type ExportToolsParams struct {
 	For ExportToolsParamsFor `form:"for,omitempty" json:"for,omitempty,omitzero"`
@@ -3903,6 +3965,9 @@ type CreateAPIKeyJSONRequestBody = APIKeyCreate
 // RotateAPIKeyJSONRequestBody defines body for RotateAPIKey for application/json ContentType.
 type RotateAPIKeyJSONRequestBody = APIKeyRotate
 
+// CreateDeletionJSONRequestBody defines body for CreateDeletion for application/json ContentType.
+type CreateDeletionJSONRequestBody = DeletionCreate
+
 // CompileFlowJSONRequestBody defines body for CompileFlow for application/json ContentType.
 type CompileFlowJSONRequestBody = FlowDocument
 
@@ -3944,6 +4009,9 @@ type ReviewProposalJSONRequestBody = ReviewCreate
 
 // WithdrawProposalJSONRequestBody defines body for WithdrawProposal for application/json ContentType.
 type WithdrawProposalJSONRequestBody = WithdrawRequest
+
+// PreviewRedactionJSONRequestBody defines body for PreviewRedaction for application/json ContentType.
+type PreviewRedactionJSONRequestBody = RedactionPreviewCreate
 
 // DecideRunApprovalJSONRequestBody defines body for DecideRunApproval for application/json ContentType.
 type DecideRunApprovalJSONRequestBody = ApprovalDecision

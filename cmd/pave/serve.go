@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"pave/api"
 	"pave/cmd/pave/internal/app"
@@ -29,6 +30,7 @@ type serveCmd struct {
 	RateRequests   int      `help:"Requests a second that a principal may make, in bursts of twice as many; 0 for any number." env:"PAVE_RATE_REQUESTS" default:"60"`
 	RateIngest     int      `help:"The same for requests that record calls." env:"PAVE_RATE_INGEST" default:"500"`
 	TrustedProxies []string `help:"Addresses or ranges whose X-Forwarded-For is believed; none without it." env:"PAVE_TRUSTED_PROXIES" placeholder:"ADDR"`
+	RetentionDays  int      `help:"Delete sessions this many days after their start, for good; 0 keeps them." env:"PAVE_RETENTION_DAYS" default:"0"`
 	InsecureNoAuth bool     `help:"Answer requests without a key, with every right. Loopback only." env:"PAVE_INSECURE_NO_AUTH"`
 	EndWithStdin   bool     `help:"End, as on SIGTERM, when standard input closes; for a process that starts this one and must not leave it behind." name:"end-with-stdin" env:"PAVE_END_WITH_STDIN"`
 	LogLevel       string   `help:"Log from this level on: ${enum}." env:"PAVE_LOG_LEVEL" enum:"debug,info,warn,error" default:"info"`
@@ -49,7 +51,7 @@ func (c *serveCmd) Run(e *env) error {
 	opts := e.appOptions(log)
 	opts.NoAuth = c.InsecureNoAuth
 	opts.Service = app.ServiceOptions{Rates: api.RateLimits{Requests: float64(c.RateRequests), Ingest: float64(c.RateIngest)},
-		TrustedProxies: c.TrustedProxies}
+		TrustedProxies: c.TrustedProxies, Retention: time.Duration(c.RetentionDays) * 24 * time.Hour}
 	a, err := app.Open(e.ctx, opts)
 	if err != nil {
 		return err
@@ -164,6 +166,9 @@ func (c *serveCmd) check(g *globals) []string {
 	return problems
 }
 
+// maxRetentionDays is a hundred years.
+const maxRetentionDays = 36_525
+
 // checkService reads the files and limits of the API's address.
 func (c *serveCmd) checkService(fault func(key, format string, args ...any)) {
 	switch {
@@ -176,10 +181,13 @@ func (c *serveCmd) checkService(fault func(key, format string, args ...any)) {
 		}
 		c.tls = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
 	}
-	for key, n := range map[string]int{"rate.requests": c.RateRequests, "rate.ingest": c.RateIngest} {
+	for key, n := range map[string]int{"rate.requests": c.RateRequests, "rate.ingest": c.RateIngest, "retention.days": c.RetentionDays} {
 		if n < 0 {
 			fault(key, "%d: use 0 or more", n)
 		}
+	}
+	if c.RetentionDays > maxRetentionDays {
+		fault("retention.days", "%d: use at most %d, or 0 to keep everything", c.RetentionDays, maxRetentionDays)
 	}
 	for _, problem := range app.CheckProxies(c.TrustedProxies) {
 		key, text, _ := strings.Cut(problem, ": ")

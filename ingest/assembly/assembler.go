@@ -14,6 +14,7 @@ type Store interface {
 	Dirty(ctx context.Context, tenant string, quietSince time.Time, limit int) ([]store.DirtySession, error)
 	Events(ctx context.Context, tenant string, sessionIDs []string, fn func(sessionID string, events []ingest.Event) error) error
 	PutSessions(ctx context.Context, tenant string, rows []store.SessionRow) error
+	Delete(ctx context.Context, tenant string, sessionIDs []string) (store.Deleted, error)
 }
 
 // Options configure an Assembler; the zero value is ready to use.
@@ -99,6 +100,13 @@ func (a *Assembler) Every(ctx context.Context, tenant string, tick, quiet time.D
 			}
 		}
 	}
+}
+
+// Delete removes sessions from the store while no assembly is under way that could write one of them again.
+func (a *Assembler) Delete(ctx context.Context, tenant string, sessionIDs []string) (store.Deleted, error) {
+	a.running.Lock()
+	defer a.running.Unlock()
+	return a.store.Delete(ctx, tenant, sessionIDs)
 }
 
 // run assembles dirty sessions, those of only when it is not nil.

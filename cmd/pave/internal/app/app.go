@@ -66,6 +66,7 @@ type App struct {
 	received  *prometheus.CounterVec
 	refused   *prometheus.CounterVec
 	letters   prometheus.Collector
+	expired   *prometheus.CounterVec
 	dead      *deadLetters
 	rates     *ingest.RateLimiter
 	tools     *reach
@@ -187,6 +188,8 @@ func (a *App) openRecorder(context.Context) error {
 		return err
 	}
 	a.cursorKey = derivedKey(key, "cursors")
+	a.expired = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "pave_retention_deleted_total",
+		Help: "What was deleted because it was older than the retention, by kind."}, []string{"kind"})
 	a.redact = ingest.NewRedactor(key, own.Secrets)
 	a.assembler = assembly.New(a.events, assembly.Options{Assembled: func(tenant string, sessions int) {
 		if a.loop != nil { // nothing is assembled before it is open but by a test
@@ -230,7 +233,8 @@ func (a *App) openAPI(context.Context) (err error) {
 	a.api, err = api.New(api.Deps{
 		Recorder: a.record, Proposals: a.gate, Flows: a.gate, Tools: a.gate, Runs: a.runs, Workers: a.tools.workers, Discovery: &discovery{a.tools.mcp, a.gate}, MCP: a.flowTools, Mining: &miner{a.loop, a.watcher}, Passes: a.gate,
 		Discuss: a.gate, Keys: a.gate, Admin: a.gate, Reports: a.gate, Walks: &walks{events: a.events},
-		Sessions:    &sessions{events: a.events, assembler: a.assembler, loader: assembly.Loader{Store: a.events}},
+		Sessions:  a.sessions(),
+		Deletions: &deletions{gate: a.gate, from: a.sessions()}, Redaction: a.redact,
 		Status:      &status{gate: a.gate, events: a.events, disk: a.disk},
 		DeadLetters: a.dead, Rates: a.rates,
 		Webhooks: a.gate, Once: a.gate,
@@ -241,7 +245,12 @@ func (a *App) openAPI(context.Context) (err error) {
 		return err
 	}
 	return errors.Join(a.api.Registry().Register(a.received), a.api.Registry().Register(a.refused), a.api.Registry().Register(a.letters),
+		a.api.Registry().Register(a.expired),
 		a.api.Registry().Register(&workerMetrics{a.tools.workers}))
+}
+
+func (a *App) sessions() *sessions {
+	return &sessions{events: a.events, assembler: a.assembler, loader: assembly.Loader{Store: a.events}}
 }
 
 // AdminKey reads the admin key of a data directory, which its owner may.

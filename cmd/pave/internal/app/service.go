@@ -22,6 +22,8 @@ type ServiceOptions struct {
 	Rates api.RateLimits
 	// TrustedProxies are the addresses and ranges whose X-Forwarded-For is believed.
 	TrustedProxies []string
+	// Retention is how long sessions are kept after their start; 0 is for ever.
+	Retention time.Duration
 }
 
 // sendEvery is how often the outbox is looked at.
@@ -30,7 +32,8 @@ const sendEvery = time.Second
 // watchEvery is how often flows are held against the policy, and live sessions against what flows predict.
 const watchEvery = 15 * time.Second
 
-// tendService does what a service does by itself until ctx ends: it watches flows and sends webhook deliveries.
+// tendService does what a service does by itself until ctx ends: it watches flows, deletes what is older
+// than the retention and sends webhook deliveries.
 func (a *App) tendService(ctx context.Context) {
 	var watching sync.WaitGroup
 	defer watching.Wait()
@@ -39,6 +42,13 @@ func (a *App) tendService(ctx context.Context) {
 		defer tick.Stop()
 		a.watcher.Run(ctx, ingest.DefaultTenant, tick.C)
 	})
+	if a.opts.Service.Retention > 0 {
+		watching.Go(func() {
+			tick := time.NewTicker(expireEvery)
+			defer tick.Stop()
+			a.expire(ctx, tick.C)
+		})
+	}
 	egress, err := bind.NewEgress(a.opts.EgressAllow)
 	if err != nil { // the tools' bindings were opened with the same list
 		a.log.WarnContext(ctx, "webhooks are not sent", "error", err)

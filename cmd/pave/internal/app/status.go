@@ -57,7 +57,10 @@ type sessions struct {
 	loader    assembly.Loader
 }
 
-var _ api.Sessions = (*sessions)(nil)
+var (
+	_ api.Sessions      = (*sessions)(nil)
+	_ governance.Eraser = (*sessions)(nil)
+)
 
 // List implements api.Sessions.
 func (s *sessions) List(ctx context.Context, tenant string, f store.SessionFilter) (store.Page[ingest.SessionSummary], error) {
@@ -72,6 +75,16 @@ func (s *sessions) Get(ctx context.Context, tenant string, ids []string, fn func
 // Assemble implements api.Sessions.
 func (s *sessions) Assemble(ctx context.Context, tenant string) (int, error) {
 	return s.assembler.Run(ctx, tenant, time.Time{})
+}
+
+// Events implements governance.Eraser.
+func (s *sessions) Events(ctx context.Context, tenant string, ids []string, fn func(string, []ingest.Event) error) error {
+	return s.events.Events(ctx, tenant, ids, fn)
+}
+
+// Delete implements governance.Eraser.
+func (s *sessions) Delete(ctx context.Context, tenant string, ids []string) (store.Deleted, error) {
+	return s.assembler.Delete(ctx, tenant, ids)
 }
 
 // walks surveys the event store for the API.

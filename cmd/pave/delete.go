@@ -1,0 +1,123 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"time"
+
+	"pave/api/gen"
+	"pave/cmd/pave/internal/output"
+)
+
+type deleteCmd struct {
+	Sessions []string  `arg:"" optional:"" name:"session" help:"Sessions to delete."`
+	User     string    `help:"Delete the sessions in which the metadata of a record names this user (user, user_id, user.id, enduser.id)." env:"PAVE_USER" placeholder:"USER"`
+	From     time.Time `help:"Only sessions that started then or later (RFC 3339)." env:"PAVE_FROM" placeholder:"TIME"`
+	To       time.Time `help:"Delete sessions that started before (RFC 3339)." env:"PAVE_TO" placeholder:"TIME"`
+	Yes      bool      `help:"Delete; without it the command says what it would ask for." env:"PAVE_YES"`
+}
+
+// Help is shown by --help.
+func (deleteCmd) Help() string {
+	return `What is deleted cannot be brought back. What was made of it stays: flows with their golden tests, proposals, runs, backups.
+
+  pave delete s-4711 --yes
+  pave delete --user alice@example.com --yes
+  pave delete --to 2026-01-01T00:00:00Z --yes`
+}
+
+// Run deletes recorded sessions and prints the receipt.
+func (c *deleteCmd) Run(e *env) error {
+	if len(c.Sessions) == 0 && c.User == "" && c.From.IsZero() && c.To.IsZero() {
+		return errUsage("say what to delete: sessions, --user or --to\n")
+	}
+	if !c.Yes {
+		return errUsage("this deletes " + c.asked() + " for good; add --yes to do it\n")
+	}
+	return e.withClient(func(cl *client) error {
+		if len(c.Sessions) == 1 && c.User == "" && c.From.IsZero() && c.To.IsZero() {
+			resp, err := check(cl.DeleteSessionWithResponse(e.ctx, c.Sessions[0]))
+			if err != nil {
+				return err
+			}
+			return e.printReceipt(resp.GetBody(), resp.JSON200)
+		}
+		resp, err := check(cl.CreateDeletionWithResponse(e.ctx, &gen.CreateDeletionParams{},
+			gen.DeletionCreate{Sessions: c.Sessions, User: c.User, From: c.From, To: c.To}))
+		if err != nil {
+			return err
+		}
+		return e.printReceipt(resp.GetBody(), resp.JSON200)
+	})
+}
+
+// asked says in words what is to be deleted.
+func (c *deleteCmd) asked() string {
+	if len(c.Sessions) > 0 {
+		return fmt.Sprintf("%d named sessions", len(c.Sessions))
+	}
+	text := "every session"
+	if c.User != "" {
+		text += " of " + output.Clean(c.User)
+	}
+	if !c.From.IsZero() {
+		text += " from " + when(c.From)
+	}
+	if !c.To.IsZero() {
+		text += " before " + when(c.To)
+	}
+	return text
+}
+
+func (e *env) printReceipt(body []byte, r *gen.DeletionReceipt) error {
+	return e.print(body, func(w io.Writer) error {
+		_, err := fmt.Fprintf(w, "deleted %d sessions: %d events, %d tool calls among them (receipt %s)\n", r.Sessions, r.Events, r.ToolCalls, output.Clean(r.ID))
+		return err
+	})
+}
+
+type redactCmd struct {
+	File string `arg:"" optional:"" default:"-" help:"JSON document; standard input without it." placeholder:"FILE"`
+}
+
+// Help is shown by --help.
+func (redactCmd) Help() string {
+	return `Nothing is stored. The settings are those of the data directory or the server.
+
+  pave redact call.json
+  echo '{"password":"hunter2"}' | pave redact`
+}
+
+func (c *redactCmd) read(e *env) ([]byte, error) {
+	if c.File == "-" {
+		return io.ReadAll(e.in)
+	}
+	return readFile("document", c.File)
+}
+
+// Run prints a document as it would be stored; what was hidden goes to standard error.
+func (c *redactCmd) Run(e *env) error {
+	body, err := c.read(e)
+	if err != nil {
+		return err
+	}
+	if !json.Valid(body) {
+		return errUsage("the document is not JSON\n")
+	}
+	return e.withClient(func(cl *client) error {
+		resp, err := check(cl.PreviewRedactionWithResponse(e.ctx, gen.RedactionPreviewCreate{Payload: body}))
+		if err != nil {
+			return err
+		}
+		return e.print(resp.GetBody(), func(w io.Writer) error {
+			for _, m := range resp.JSON200.Marks {
+				fmt.Fprintf(e.err, "%s at %s\n", output.Clean(m.Kind), output.Clean(m.Pointer))
+			}
+			if len(resp.JSON200.Marks) == 0 {
+				fmt.Fprintln(e.err, "nothing is hidden")
+			}
+			return output.JSON(w, resp.JSON200.Payload)
+		})
+	})
+}
