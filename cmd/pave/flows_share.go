@@ -72,10 +72,12 @@ func (c *flowsApplyCmd) Run(e *env) error {
 	}
 	conflicts := 0
 	return e.withClient(func(cl *client) error {
+		var failed error // the first file that could not be proposed; those before it are still listed
 		for _, f := range library.Files {
 			item, err := applyFlow(e, cl, f.Flow)
 			if err != nil {
-				return fmt.Errorf("%s: %w", f.Path, err)
+				failed = fmt.Errorf("%s: %w", f.Path, err)
+				break
 			}
 			if item.File = f.Path; item.Outcome == outcomeConflict {
 				conflicts++
@@ -90,6 +92,9 @@ func (c *flowsApplyCmd) Run(e *env) error {
 			return t.Flush()
 		}); err != nil {
 			return err
+		}
+		if failed != nil {
+			return failed
 		}
 		if conflicts > 0 {
 			return flows.NewError(flows.CodeConflict, fmt.Sprintf("%d flows have another proposal open; reject or withdraw that one first", conflicts))

@@ -23,7 +23,7 @@ const maxInput = 16 << 20
 type runCmd struct {
 	Flow           string `arg:"" help:"NAME or NAME@VERSION."`
 	Input          string `help:"The flow's input: JSON text, a file, or - for standard input." env:"PAVE_INPUT" default:"{}" placeholder:"FILE|JSON|-"`
-	DryRun         bool   `help:"Change nothing: tools that only read are called, the others are skipped." env:"PAVE_DRY_RUN"`
+	DryRun         bool   `help:"Change nothing: tools that only read are called, the others are skipped. A tool that needs an approval asks for it here, too." env:"PAVE_DRY_RUN"`
 	Stream         bool   `help:"Show the run's events as they happen; with -o jsonl as lines on standard output." env:"PAVE_STREAM"`
 	Abort          bool   `help:"With --dry-run: end at a tool that has side effects and no preview, instead of skipping it." env:"PAVE_ABORT"`
 	Wait           string `help:"Let the run go on by itself and wait no longer than this for its end, such as 10s; only with a server." env:"PAVE_WAIT" placeholder:"TIME"`
