@@ -169,7 +169,7 @@ func report(w io.Writer, err error) int {
 		return api.ExitUsage
 	}
 	if e := new(flows.Error); errors.As(err, &e) {
-		fmt.Fprintf(w, "pave: %s (%s)\n", output.Clean(e.Message), e.Code)
+		fmt.Fprintf(w, "pave: %s (%s)\n", output.Clean(err.Error()), e.Code) // what wraps it says where, such as in which file
 		for _, d := range e.Details {
 			where := ""
 			if d.Pointer != "" {
