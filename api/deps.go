@@ -17,6 +17,7 @@ import (
 	"pave/governance/runs"
 	statestore "pave/governance/store"
 	"pave/ingest"
+	"pave/ingest/assembly"
 	"pave/ingest/deadletter"
 	"pave/ingest/otlp"
 	"pave/ingest/store"
@@ -88,6 +89,8 @@ type Sessions interface {
 	List(ctx context.Context, tenant string, filter store.SessionFilter) (store.Page[ingest.SessionSummary], error)
 	// Get calls fn for each session that exists.
 	Get(ctx context.Context, tenant string, ids []string, fn func(*ingest.Session) error) error
+	// Calls pages tool calls over sessions.
+	Calls(ctx context.Context, tenant string, filter assembly.CallFilter) (store.Page[assembly.ListedCall], error)
 	// Assemble brings every session up to date, without a quiet period, and returns how many it wrote.
 	Assemble(ctx context.Context, tenant string) (int, error)
 }

@@ -8,6 +8,7 @@ import (
 	"pave/api/gen"
 	"pave/flows"
 	"pave/ingest"
+	"pave/ingest/assembly"
 	"pave/ingest/store"
 )
 
@@ -50,4 +51,17 @@ func (h *handlers) GetSession(ctx context.Context, r gen.GetSessionRequestObject
 		return nil, flows.NewError(flows.CodeNotFound, fmt.Sprintf("there is no session %q", r.ID))
 	}
 	return gen.GetSession200JSONResponse(*found), nil
+}
+
+// ListToolCalls pages tool calls over sessions.
+func (h *handlers) ListToolCalls(ctx context.Context, r gen.ListToolCallsRequestObject) (gen.ListToolCallsResponseObject, error) {
+	p := r.Params
+	page, err := h.s.deps.Sessions.Calls(ctx, actorFrom(ctx).Tenant, assembly.CallFilter{Session: p.Session, Agent: p.Agent, Tool: p.Tool,
+		Status: ingest.Status(p.Status), From: p.From, To: p.To, Limit: pageSize(p.Limit), Cursor: p.Cursor})
+	if err != nil {
+		return nil, storeError(err)
+	}
+	return gen.ListToolCalls200JSONResponse{NextCursor: page.Next, Items: list(page.Items, func(c assembly.ListedCall) gen.ListedCall {
+		return gen.ListedCall{SessionID: c.Session, Run: c.Run, Agent: c.Agent, Call: sessionCall(c.Call)}
+	})}, nil
 }

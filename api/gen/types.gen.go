@@ -55,6 +55,30 @@ func (e ArgFlowKind) Valid() bool {
 	}
 }
 
+// Defines values for CallStatus.
+const (
+	CallStatusError     CallStatus = "error"
+	CallStatusOk        CallStatus = "ok"
+	CallStatusRequested CallStatus = "requested"
+	CallStatusUnknown   CallStatus = "unknown"
+)
+
+// Valid indicates whether the value is a known member of the CallStatus enum.
+func (e CallStatus) Valid() bool {
+	switch e {
+	case CallStatusError:
+		return true
+	case CallStatusOk:
+		return true
+	case CallStatusRequested:
+		return true
+	case CallStatusUnknown:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for CapabilityKind.
 const (
 	CapabilityKindFlow CapabilityKind = "flow"
@@ -1510,6 +1534,9 @@ type BulkRejectReport struct {
 	Items []BulkOutcome `json:"items"`
 }
 
+// CallStatus defines model for CallStatus.
+type CallStatus string
+
 // Capability defines model for Capability.
 type Capability struct {
 	Description  string           `json:"description"`
@@ -2033,6 +2060,22 @@ type Lesson = json.RawMessage
 
 // LessonEvidence defines model for LessonEvidence.
 type LessonEvidence = json.RawMessage
+
+// ListedCall defines model for ListedCall.
+type ListedCall struct {
+	Agent string      `json:"agent,omitempty,omitzero"`
+	Call  SessionCall `json:"call"`
+
+	// Run Position of the agent run in the session.
+	Run       int    `json:"run"`
+	SessionID string `json:"session_id"`
+}
+
+// ListedCallPage defines model for ListedCallPage.
+type ListedCallPage struct {
+	Items      []ListedCall `json:"items"`
+	NextCursor string       `json:"next_cursor,omitempty,omitzero"`
+}
 
 // LlmStep defines model for LlmStep.
 type LlmStep struct {
@@ -3872,6 +3915,25 @@ type ListSessionsParams struct {
 
 	// Tool Only sessions that called this tool.
 	Tool string `form:"tool,omitempty" json:"tool,omitempty,omitzero"`
+}
+
+// ListToolCallsParams defines parameters for ListToolCalls.
+type ListToolCallsParams struct {
+	// Limit Rows on a page; 0 takes the default.
+	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
+
+	// Cursor The `next_cursor` of the page before.
+	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
+
+	// From Calls of sessions that started then or later.
+	From time.Time `form:"from,omitempty" json:"from,omitempty,omitzero"`
+
+	// To Calls of sessions that started before.
+	To      time.Time  `form:"to,omitempty" json:"to,omitempty,omitzero"`
+	Session string     `form:"session,omitempty" json:"session,omitempty,omitzero"`
+	Agent   string     `form:"agent,omitempty" json:"agent,omitempty,omitzero"`
+	Tool    string     `form:"tool,omitempty" json:"tool,omitempty,omitzero"`
+	Status  CallStatus `form:"status,omitempty" json:"status,omitempty,omitzero"`
 }
 
 // RecordToolCallsJSONBody defines parameters for RecordToolCalls.

@@ -56,6 +56,7 @@ type cli struct {
 	Runs        runsCmd        `cmd:"" help:"List, show, draw, approve, cancel and follow runs, and what they teach."`
 	Report      reportCmd      `cmd:"" help:"Show what the runs avoided."`
 	DeadLetters deadLettersCmd `cmd:"" help:"Telemetry requests that could not be read."`
+	Calls       callsCmd       `cmd:"" help:"List recorded tool calls, the newest session first."`
 	Delete      deleteCmd      `cmd:"" help:"Delete recorded sessions for good, by id, user or time."`
 	Redact      redactCmd      `cmd:"" help:"Show what would be hidden in a JSON document before it is stored."`
 	Keys        keysCmd        `cmd:"" help:"Create, list, rotate and revoke API keys."`

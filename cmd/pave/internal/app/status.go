@@ -72,6 +72,11 @@ func (s *sessions) Get(ctx context.Context, tenant string, ids []string, fn func
 	return s.loader.Sessions(ctx, tenant, ids, fn)
 }
 
+// Calls implements api.Sessions.
+func (s *sessions) Calls(ctx context.Context, tenant string, f assembly.CallFilter) (store.Page[assembly.ListedCall], error) {
+	return assembly.Calls{Store: s.events, Loader: s.loader}.List(ctx, tenant, f)
+}
+
 // Assemble implements api.Sessions.
 func (s *sessions) Assemble(ctx context.Context, tenant string) (int, error) {
 	return s.assembler.Run(ctx, tenant, time.Time{})
