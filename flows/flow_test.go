@@ -426,6 +426,7 @@ func FuzzFlowYAML(f *testing.F) {
 	f.Add([]byte(minedFlow))
 	f.Add([]byte(`{"type":"DAGFlow","name":"f","version":"1","description":"d","steps":[{"step_id":"A","tool_name":"a","branches":[{"target_step_id":"B","predicate":"x == 1"}]}]}`))
 	f.Add([]byte("type: Flow\nname: f\ndescription: \"a\\tb\"\nsteps:\n- &s {tool_name: a, input_mapping: {x: 1.0, y: [~, no]}}\n- *s\n"))
+	f.Add([]byte(`{"type":"Flow","name":"f","version":"1.0.0","description":"d","steps":[{"tool_name":""}]}`)) // an empty name is a name there
 	for _, v := range load[struct{ Flow json.RawMessage }](f, "additions") {
 		f.Add([]byte(v.Flow))
 	}

@@ -239,7 +239,7 @@ func (c *SafetyContract) UnmarshalJSON(data []byte) error {
 
 func stepTree(s *Step, is11 bool) value.Members {
 	var b fields
-	b.text("tool_name", s.ToolName, "")
+	b.addIf(s.FlowName == "", "tool_name", s.ToolName) // also an empty name, which files of version 1 may have
 	b.text("flow_name", s.FlowName, "")
 	b.addIf(len(s.InputMapping) > 0, "input_mapping", mappingTree(s.InputMapping, is11))
 	b.addIf(s.OutputMapping != nil, "output_mapping", outputTree(s.OutputMapping))
