@@ -105,8 +105,9 @@ type Store interface {
 	// ToolNames returns the tool dictionary: index = id. It only grows.
 	ToolNames(ctx context.Context, tenant string) ([]string, error)
 
-	// Sessions lists summaries, newest start first (equal starts by id), those without a start last. The time
-	// filter works as in SequenceFilter. Rows that are added while a caller pages neither repeat nor hide others.
+	// Sessions lists summaries, newest start first (equal starts in an order of the engine that does not change),
+	// those without a start last. The time filter works as in SequenceFilter. Rows that are added while a caller pages
+	// neither repeat nor hide others.
 	Sessions(ctx context.Context, tenant string, filter SessionFilter) (Page[ingest.SessionSummary], error)
 
 	// PutRun stores a finished flow run; the same run id again replaces it.

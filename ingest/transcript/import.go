@@ -58,7 +58,7 @@ type FileReport struct {
 const MaxListed = 100
 
 const (
-	batchEvents = 1000
+	batchEvents = 4000
 	batchBytes  = 1 << 20
 	headBytes   = 64 << 10
 )

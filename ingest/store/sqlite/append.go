@@ -7,6 +7,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 
 	"pave/ingest"
@@ -171,7 +172,7 @@ func (w *writer) append(ctx context.Context, tenant int64, b *batch) error {
 // meet finds or creates an origin, binds it to the sessions that the batch names for it, and notes every session
 // that the batch touches through it.
 func (w *writer) meet(ctx context.Context, key nameKey, in *batchOrigin, touched map[int64]int64) (*origin, error) {
-	o, err := w.origin(ctx, key)
+	o, err := w.origin(ctx, key, in.sessions)
 	if err != nil {
 		return nil, err
 	}
@@ -206,25 +207,74 @@ func (w *writer) meet(ctx context.Context, key nameKey, in *batchOrigin, touched
 	return o, nil
 }
 
-// origin gives what is known of an origin, which it creates.
-func (w *writer) origin(ctx context.Context, key nameKey) (*origin, error) {
+// origin gives what is known of an origin, which it creates; sessions are those that the batch names for it.
+func (w *writer) origin(ctx context.Context, key nameKey, sessions []string) (*origin, error) {
 	if o, ok := w.origins.get(key); ok {
 		return o, nil
 	}
-	id, created, err := w.name(ctx, key)
+	o, err := w.sessionOrigin(ctx, key, sessions)
 	if err != nil {
 		return nil, err
 	}
-	o := &origin{id: id}
-	if !created {
-		if err := w.load(ctx, o); err != nil {
+	if o == nil {
+		id, created, err := w.name(ctx, key)
+		if err != nil {
 			return nil, err
+		}
+		o = &origin{id: id}
+		if !created {
+			if err := w.load(ctx, o); err != nil {
+				return nil, err
+			}
 		}
 	}
 	w.origins.put(key, o, 1)
 	return o, nil
 }
 
+// sessionOrigin gives an origin that has no name of its own, because it is that of a session by the session's name and
+// was bound to it from the start: its id is the one after the session's. It creates one when the session and the
+// origin are new and the batch binds them; nil is an origin of any other kind.
+func (w *writer) sessionOrigin(ctx context.Context, key nameKey, sessions []string) (*origin, error) {
+	name, ok := strings.CutPrefix(key.name, sessionOrigin)
+	if !ok {
+		return nil, nil
+	}
+	session := nameKey{key.tenant, name}
+	id, err := w.find(ctx, session)
+	if err != nil {
+		return nil, err
+	}
+	if id != 0 {
+		return w.loadSessionOrigin(ctx, name, id)
+	}
+	if !slices.Contains(sessions, name) {
+		return nil, nil
+	}
+	if named, err := w.find(ctx, key); err != nil || named != 0 {
+		return nil, err
+	}
+	if id, err = w.create(ctx, session); err != nil {
+		return nil, err
+	}
+	w.lastName++
+	return &origin{id: w.lastName, bound: map[string]int64{name: id}}, nil
+}
+
+// loadSessionOrigin gives the nameless origin of a session, nil when it has none.
+func (w *writer) loadSessionOrigin(ctx context.Context, name string, session int64) (*origin, error) {
+	o := &origin{id: session + 1, bound: map[string]int64{name: session}}
+	var named bool
+	if err := w.isNamed.QueryRowContext(ctx, o.id).Scan(&named); err != nil || named {
+		return nil, err
+	}
+	if err := w.load(ctx, o); err != nil || o.head == 0 {
+		return nil, err
+	}
+	return o, nil
+}
+
+// load adds what the file has of an origin.
 func (w *writer) load(ctx context.Context, o *origin) error {
 	err := w.findHead.QueryRowContext(ctx, o.id).Scan(&o.head)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {

@@ -14,9 +14,13 @@ import (
 // A block is cut before its payload would pass blockBytes, so that reading one event never decodes much more; one
 // event larger than that has a block of its own.
 const (
-	blockBytes  = 256 << 10
+	blockBytes  = 1 << 20
 	blockEvents = 4096
 )
+
+// denseBytes is the payload from which on a block is compressed harder. Such come of imports and of large requests, where
+// that costs little beside the rest, and saves most.
+const denseBytes = 256 << 10
 
 // headVersion is the first byte of a head, so that a later form is told from this one.
 const headVersion = 1
@@ -27,6 +31,7 @@ const maxBlockRaw = 1 << 30
 var (
 	// The checksums that zstd adds find damage on disk.
 	compressor, _   = zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedDefault), zstd.WithWindowSize(2*blockBytes), zstd.WithEncoderConcurrency(2))
+	denser, _       = zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedBetterCompression), zstd.WithWindowSize(2*blockBytes), zstd.WithEncoderConcurrency(2))
 	decompressor, _ = zstd.NewReader(nil, zstd.WithDecoderConcurrency(2), zstd.WithDecoderMaxMemory(maxBlockRaw))
 )
 
@@ -214,11 +219,19 @@ func (w *blockWriter) finish() (head, payload []byte) {
 	h.b = append(h.b, w.sizes.b...)
 	h.b = append(h.b, w.records.b...)
 	head = compressor.EncodeAll(w.ids, compressor.EncodeAll(h.b, nil))
-	payload = compressor.EncodeAll(w.payload, nil)
+	payload = payloadCompressor(len(w.payload)).EncodeAll(w.payload, nil)
 	clear(w.strings)
 	w.table.b, w.text, w.ids, w.sizes.b, w.records.b = w.table.b[:0], w.text[:0], w.ids[:0], w.sizes.b[:0], w.records.b[:0]
 	w.payload, w.events = w.payload[:0], 0
 	return head, payload
+}
+
+// payloadCompressor is the one for a payload of a size.
+func payloadCompressor(size int) *zstd.Encoder {
+	if size >= denseBytes {
+		return denser
+	}
+	return compressor
 }
 
 // block is a decoded block. It does not change, so several readers may share it.

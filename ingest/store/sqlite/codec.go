@@ -122,6 +122,9 @@ func nanos(t time.Time) int64 {
 	return t.UnixNano()
 }
 
+// inColumn tells whether a column keeps a time exactly.
+func inColumn(t time.Time) bool { return instant(nanos(t)).Equal(t) }
+
 // instant is the time of a column.
 func instant(ns int64) time.Time {
 	if ns == noTime {

@@ -167,10 +167,12 @@ func FuzzSequence(f *testing.F) {
 	e.sequence(&seq, 3, []uint32{0, 300, 5})
 	f.Add(e.b)
 	f.Add(e.b[:len(e.b)-2])
-	f.Add([]byte{sequenceVersion, 0, 0, 0, 255, 255, 255, 255, 15})
+	f.Add([]byte{sequenceVersion, 0, 255, 255, 255, 255, 15})
+	f.Add([]byte{sequenceFull, 0, 0, 0, 255, 255, 255, 255, 15})
+	f.Add([]byte{sequenceFull, 3, 2, 0, 2, 5, 6, 0, 14, 1, 0})
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var got ingest.Sequence
-		if _, err := decodeSequence(data, &got); err != nil {
+		if _, err := decodeSequence(data, noTime, &got); err != nil {
 			require.ErrorIs(t, err, errDamaged)
 			return
 		}
@@ -187,8 +189,32 @@ func FuzzSummary(f *testing.F) {
 	f.Add(e.b[:len(e.b)-1])
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var got ingest.SessionSummary
-		if err := decodeSummary(data, &got, []string{"json", "otlp"}); err != nil {
+		if err := decodeSummary(data, noTime, &got, []string{"json", "otlp"}); err != nil {
 			require.ErrorIs(t, err, errDamaged)
 		}
 	})
+}
+
+// Starts that their column does not keep come back too, and ends before the start.
+func TestDerivedRowsKeepAnyTime(t *testing.T) {
+	for _, start := range []time.Time{{}, storetest.At(1), time.Date(1, 1, 1, 0, 0, 0, 1, time.UTC), time.Date(9999, 1, 1, 0, 0, 0, 5, time.UTC)} {
+		for _, end := range []time.Time{{}, storetest.At(2), time.Date(9999, 1, 2, 0, 0, 0, 7, time.UTC)} {
+			want := ingest.SessionSummary{Start: start, End: end, Errors: -1, LLM: ingest.LLMUsage{CostUSD: 0.25, CallsWithDuration: 1 << 60}}
+			var e encoder
+			e.summary(&want, nil)
+			var got ingest.SessionSummary
+			require.NoError(t, decodeSummary(e.b, nanos(start), &got, nil))
+			require.Equal(t, want, got)
+		}
+		for _, flags := range [][]ingest.CallFlag{{0, 0}, {0, 4}} {
+			seq := store.NamedSequence{Start: start, Turns: []int32{3, 1}, Flags: flags}
+			var e encoder
+			e.sequence(&seq, 2, []uint32{1, 300})
+			got := ingest.Sequence{Flags: []ingest.CallFlag{9, 9, 9}}
+			agent, err := decodeSequence(e.b, nanos(start), &got)
+			require.NoError(t, err)
+			require.EqualValues(t, 2, agent)
+			require.Equal(t, ingest.Sequence{Start: start, Tools: []uint32{1, 300}, Turns: seq.Turns, Flags: flags}, got)
+		}
+	}
 }

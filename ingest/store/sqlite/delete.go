@@ -100,8 +100,7 @@ func (d *deleter) delete(ctx context.Context, names []string) (store.Deleted, er
 // session marks the events of a session as gone and removes its rows.
 func (d *deleter) session(ctx context.Context, id int64) error {
 	before := d.sessionPutter.sessions
-	origins, err := d.column(ctx, `SELECT origin FROM bindings WHERE session = ?1
-		UNION ALL SELECT ?1 WHERE NOT EXISTS (SELECT 1 FROM bindings WHERE origin = ?1) ORDER BY 1`, id)
+	origins, err := d.column(ctx, originsOf+" ORDER BY 1", id)
 	if err != nil {
 		return err
 	}
@@ -109,7 +108,7 @@ func (d *deleter) session(ctx context.Context, id int64) error {
 	var others []int64
 	found := false
 	for _, origin := range origins {
-		sharing, err := d.column(ctx, "SELECT session FROM bindings WHERE origin = ?1", origin)
+		sharing, err := d.column(ctx, sessionsOf, origin)
 		if err != nil {
 			return err
 		}

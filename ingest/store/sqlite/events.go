@@ -20,6 +20,19 @@ const cachedBlockBytes = 32 << 20
 // tenantID is the subquery for the id of the tenant with the name in parameter 1; of an unknown tenant nothing is found.
 const tenantID = "(SELECT id FROM tenants WHERE name = ?1)"
 
+// selectName finds the id of a name by tenant, hash and name.
+const selectName = "SELECT id FROM names WHERE tenant = " + tenantID + " AND hash = ?2 AND name = ?3"
+
+// originsOf are the origins of the session ?1: those bound to it, the one of its own name when that is bound to none,
+// and the nameless one (see sessionOrigin).
+const originsOf = `SELECT origin FROM bindings WHERE session = ?1
+	UNION ALL SELECT ?1 WHERE NOT EXISTS (SELECT 1 FROM bindings WHERE origin = ?1)
+	UNION ALL SELECT ?1 + 1 WHERE NOT EXISTS (SELECT 1 FROM names WHERE id = ?1 + 1)`
+
+// sessionsOf are the sessions that the origin ?1 is bound to.
+const sessionsOf = `SELECT session FROM bindings WHERE origin = ?1
+	UNION ALL SELECT id FROM names WHERE id = ?1 - 1 AND NOT EXISTS (SELECT 1 FROM names WHERE id = ?1)`
+
 // Dirty lists sessions to assemble; see store.Store.
 func (s *Store) Dirty(ctx context.Context, tenant string, quietSince time.Time, limit int) ([]store.DirtySession, error) {
 	quiet := nanos(quietSince)
@@ -102,12 +115,10 @@ func newEventReader(ctx context.Context, tx *sql.Tx) (*eventReader, error) {
 		stmt **sql.Stmt
 		text string
 	}{
-		{&r.findName, "SELECT id FROM names WHERE tenant = " + tenantID + " AND hash = ?2 AND name = ?3"},
+		{&r.findName, selectName},
 		{&r.chain, `WITH RECURSIVE chain (prev, block, events) AS (
 				SELECT prev, block, events FROM segments WHERE id IN (
-					SELECT segment FROM heads WHERE origin IN (
-						SELECT origin FROM bindings WHERE session = ?1
-						UNION ALL SELECT ?1 WHERE NOT EXISTS (SELECT 1 FROM bindings WHERE origin = ?1)))
+					SELECT segment FROM heads WHERE origin IN (` + originsOf + `))
 				UNION ALL
 				SELECT s.prev, s.block, s.events FROM chain JOIN segments s ON s.id = chain.prev)
 			SELECT block, events FROM chain`},

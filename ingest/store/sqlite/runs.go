@@ -28,11 +28,15 @@ func (s *Store) PutRun(ctx context.Context, tenant string, run store.Run) error 
 // Runs pages through finished runs; see store.Store.
 func (s *Store) Runs(ctx context.Context, tenant string, filter store.RunFilter) (store.Page[store.Run], error) {
 	var page store.Page[store.Run]
-	limit, where, args, err := pageBounds(filter.Limit, filter.Cursor, "id")
+	limit, after, err := pageBounds(filter.Limit, filter.Cursor)
 	if err != nil {
 		return page, err
 	}
-	args = append([]any{tenant, sql.Named("limit", limit+1)}, args...)
+	where, args := "", []any{tenant, sql.Named("limit", limit+1)}
+	if after != nil {
+		more, moreArgs := following(after.Start, "id", after.ID)
+		where, args = more, append(args, moreArgs...)
+	}
 	for _, equal := range []struct{ column, value string }{{"flow", filter.Flow}, {"status", filter.Status}, {"id", filter.ID}} {
 		if equal.value != "" {
 			where += " AND " + equal.column + " = :" + equal.column

@@ -9,16 +9,23 @@ import (
 	"pave/ingest/store"
 )
 
-// sequenceVersion is the first byte of sequences.data.
-const sequenceVersion = 1
+// Versions of sequences.data, its first byte: the first had the start always.
+const (
+	sequenceFull    = 1
+	sequenceVersion = 2
+)
 
-// sequence encodes what is not in columns: agent, start, and per call the tool id, the step of the turn from the
-// call before, and the flags.
+// sequence encodes what is not in columns: agent, number of calls and whether the start follows because its column does
+// not keep it, and per call the tool id, the step of the turn from the call before, and the flags.
 func (e *encoder) sequence(seq *store.NamedSequence, agent uint32, tools []uint32) {
 	e.byte(sequenceVersion)
 	e.uint(uint64(agent))
-	e.time(seq.Start, 0)
-	e.uint(uint64(len(tools)))
+	if inColumn(seq.Start) {
+		e.uint(2 * uint64(len(tools)))
+	} else {
+		e.uint(2*uint64(len(tools)) + 1)
+		e.time(seq.Start, 0)
+	}
 	for _, id := range tools {
 		e.uint(uint64(id))
 	}
@@ -32,15 +39,28 @@ func (e *encoder) sequence(seq *store.NamedSequence, agent uint32, tools []uint3
 	}
 }
 
-// decodeSequence fills seq, reusing its slices, and returns the id of the agent.
-func decodeSequence(data []byte, seq *ingest.Sequence) (agent uint64, err error) {
+// decodeSequence fills seq from data and the start of its column, reusing its slices, and returns the id of the agent.
+func decodeSequence(data []byte, start int64, seq *ingest.Sequence) (agent uint64, err error) {
 	d := decoder{b: data}
-	if d.byte() != sequenceVersion {
+	version := d.byte()
+	agent = d.uint()
+	var n uint64
+	switch version {
+	case sequenceFull:
+		seq.Start = d.time(0)
+		n = d.uint()
+	case sequenceVersion:
+		seq.Start = instant(start)
+		head := d.uint()
+		if n = head / 2; head%2 != 0 {
+			seq.Start = d.time(0)
+		}
+	default:
 		return 0, errDamaged
 	}
-	agent = d.uint()
-	seq.Start = d.time(0)
-	n := d.count()
+	if n > uint64(len(d.b)) {
+		return 0, errDamaged
+	}
 	seq.Tools, seq.Turns, seq.Flags = seq.Tools[:0], seq.Turns[:0], seq.Flags[:0]
 	for range n {
 		seq.Tools = append(seq.Tools, uint32(d.uint()))
@@ -50,7 +70,7 @@ func decodeSequence(data []byte, seq *ingest.Sequence) (agent uint64, err error)
 		last += d.int()
 		seq.Turns = append(seq.Turns, int32(last))
 	}
-	for _, flag := range d.bytes(uint64(n)) {
+	for _, flag := range d.bytes(n) {
 		seq.Flags = append(seq.Flags, ingest.CallFlag(flag))
 	}
 	return agent, d.err
@@ -84,19 +104,20 @@ func (s *Store) Sequences(ctx context.Context, tenant string, filter store.Seque
 			where += " AND q.session IN (SELECT session FROM sessions WHERE tenant = " + tenantID + " AND start BETWEEN :first AND :last)"
 			args = append(args, sql.Named("first", first), sql.Named("last", last))
 		}
-		rows, err := tx.QueryContext(ctx, `SELECT n.name, q.run, q.data FROM sequences q JOIN names n ON n.id = q.session
+		rows, err := tx.QueryContext(ctx, `SELECT n.name, q.run, q.start, q.data FROM sequences q JOIN names n ON n.id = q.session
 			WHERE q.tenant = `+tenantID+where+` ORDER BY q.session, q.run`, append([]any{tenant}, args...)...)
 		if err != nil {
 			return err
 		}
 		defer rows.Close()
 		var seq ingest.Sequence
+		var start int64
 		var data sql.RawBytes
 		for rows.Next() {
-			if err := rows.Scan(&seq.SessionID, &seq.RunIndex, &data); err != nil {
+			if err := rows.Scan(&seq.SessionID, &seq.RunIndex, &start, &data); err != nil {
 				return err
 			}
-			agent, err := decodeSequence(data, &seq)
+			agent, err := decodeSequence(data, start, &seq)
 			if err != nil || agent >= uint64(len(agents)) {
 				return errors.Join(errDamaged, err)
 			}

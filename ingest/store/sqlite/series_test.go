@@ -24,8 +24,8 @@ func TestSessionIndexes(t *testing.T) {
 		return text
 	}
 	require.Contains(t, plan("SELECT "+dayOf+" AS day, count(*), sum(tool_calls), sum(llm_calls) FROM sessions WHERE tenant = "+tenantID+
-		" AND start <> 0 GROUP BY day", tenant), "COVERING INDEX sessions_sums")
-	list := plan("SELECT name, summary FROM sessions WHERE tenant = "+tenantID+" ORDER BY start DESC, name LIMIT 50", tenant)
+		" AND start <> 0 GROUP BY day", tenant), "COVERING INDEX sessions_start")
+	list := plan("SELECT session, summary FROM sessions WHERE tenant = "+tenantID+" ORDER BY start DESC, session LIMIT 50", tenant)
 	require.Contains(t, list, "INDEX sessions_start")
 	require.NotContains(t, list, "TEMP B-TREE")
 }

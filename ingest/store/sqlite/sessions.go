@@ -11,45 +11,88 @@ import (
 	"pave/ingest/store"
 )
 
-// summaryVersion is the first byte of sessions.summary.
-const summaryVersion = 1
+// Versions of sessions.summary, its first byte: the first had every field and the start.
+const (
+	summaryFull    = 1
+	summaryVersion = 2
+)
 
-// summary encodes what is not in columns.
+// Bits of a summary's fields that are there; those of summaryNumbers are below.
+const (
+	bitStart = 1 << (iota + numSummaryNumbers) // start is not what its column says
+	bitEnd
+	bitCostSum
+)
+
+const numSummaryNumbers = 11
+
+// summaryNumbers are the numbers of a summary in the order of their bits.
+func summaryNumbers(s *ingest.SessionSummary) [numSummaryNumbers]int64 {
+	l := &s.LLM
+	return [...]int64{
+		int64(s.Errors), int64(s.Repeats), int64(s.UserTurns), int64(s.Conflicts), l.InputTokens, l.OutputTokens, l.CachedTokens,
+		l.CallsWithTokens, l.CallsWithCost, int64(l.Duration), l.CallsWithDuration,
+	}
+}
+
+func setSummaryNumbers(s *ingest.SessionSummary, n [numSummaryNumbers]int64) {
+	s.Errors, s.Repeats, s.UserTurns, s.Conflicts = int(n[0]), int(n[1]), int(n[2]), int(n[3])
+	l := &s.LLM
+	l.InputTokens, l.OutputTokens, l.CachedTokens, l.CallsWithTokens, l.CallsWithCost = n[4], n[5], n[6], n[7], n[8]
+	l.Duration, l.CallsWithDuration = time.Duration(n[9]), n[10]
+}
+
+// summary encodes what is not in columns: which fields are there, and those, the end as the distance from the start.
 func (e *encoder) summary(s *ingest.SessionSummary, sources []uint32) {
 	e.byte(summaryVersion)
-	e.time(s.Start, 0)
-	e.time(s.End, 0)
-	for _, n := range [...]int{s.Errors, s.Repeats, s.UserTurns, s.Conflicts} {
-		e.int(int64(n))
+	numbers := summaryNumbers(s)
+	var bits uint64
+	for i, n := range numbers {
+		if n != 0 {
+			bits |= 1 << i
+		}
 	}
-	l := &s.LLM
-	for _, n := range [...]int64{
-		l.InputTokens, l.OutputTokens, l.CachedTokens, l.CallsWithTokens, l.CallsWithCost, int64(l.Duration), l.CallsWithDuration,
-	} {
-		e.int(n)
+	if !inColumn(s.Start) {
+		bits |= bitStart
 	}
-	e.float(l.CostUSD)
+	if !s.End.IsZero() {
+		bits |= bitEnd
+	}
+	if s.LLM.CostUSD != 0 {
+		bits |= bitCostSum
+	}
+	e.uint(bits)
+	for _, n := range numbers {
+		if n != 0 {
+			e.int(n)
+		}
+	}
+	if bits&bitStart != 0 {
+		e.time(s.Start, 0)
+	}
+	if bits&bitEnd != 0 {
+		e.time(s.End, s.Start.Unix())
+	}
+	if bits&bitCostSum != 0 {
+		e.float(s.LLM.CostUSD)
+	}
 	e.uint(uint64(len(sources)))
 	for _, id := range sources {
 		e.uint(uint64(id))
 	}
 }
 
-func decodeSummary(data []byte, s *ingest.SessionSummary, sources []string) error {
+// decodeSummary fills s from a summary and the start of its column.
+func decodeSummary(data []byte, start int64, s *ingest.SessionSummary, sources []string) error {
 	d := decoder{b: data}
-	if d.byte() != summaryVersion {
+	switch d.byte() {
+	case summaryFull:
+		d.summaryFull(s)
+	case summaryVersion:
+		d.summary(start, s)
+	default:
 		return errDamaged
 	}
-	s.Start, s.End = d.time(0), d.time(0)
-	for _, n := range [...]*int{&s.Errors, &s.Repeats, &s.UserTurns, &s.Conflicts} {
-		*n = int(d.int())
-	}
-	l := &s.LLM
-	for _, n := range [...]*int64{&l.InputTokens, &l.OutputTokens, &l.CachedTokens, &l.CallsWithTokens, &l.CallsWithCost} {
-		*n = d.int()
-	}
-	l.Duration, l.CallsWithDuration = time.Duration(d.int()), d.int()
-	l.CostUSD = d.float()
 	for range d.count() {
 		id := d.uint()
 		if id >= uint64(len(sources)) {
@@ -58,6 +101,38 @@ func decodeSummary(data []byte, s *ingest.SessionSummary, sources []string) erro
 		s.Sources = append(s.Sources, sources[id])
 	}
 	return d.err
+}
+
+func (d *decoder) summary(start int64, s *ingest.SessionSummary) {
+	bits := d.uint()
+	var numbers [numSummaryNumbers]int64
+	for i := range numbers {
+		if bits&(1<<i) != 0 {
+			numbers[i] = d.int()
+		}
+	}
+	setSummaryNumbers(s, numbers)
+	s.Start = instant(start)
+	if bits&bitStart != 0 {
+		s.Start = d.time(0)
+	}
+	if bits&bitEnd != 0 {
+		s.End = d.time(s.Start.Unix())
+	}
+	if bits&bitCostSum != 0 {
+		s.LLM.CostUSD = d.float()
+	}
+}
+
+// summaryFull reads the fields of the first version.
+func (d *decoder) summaryFull(s *ingest.SessionSummary) {
+	s.Start, s.End = d.time(0), d.time(0)
+	var numbers [numSummaryNumbers]int64
+	for i := range numbers {
+		numbers[i] = d.int()
+	}
+	setSummaryNumbers(s, numbers)
+	s.LLM.CostUSD = d.float()
 }
 
 // PutSessions replaces derived rows in one transaction; see store.Store.
@@ -181,7 +256,7 @@ func (p *sessionPutter) add(ctx context.Context, id int64, row *store.SessionRow
 	p.sessions++
 	p.calls += int64(sum.ToolCalls)
 	p.llm += sum.LLM.Calls
-	return p.writer.sessions.add(ctx, id, p.tenant, row.ID, nanos(sum.Start), sum.ToolCalls, sum.LLM.Calls,
+	return p.writer.sessions.add(ctx, id, p.tenant, nanos(sum.Start), sum.ToolCalls, sum.LLM.Calls,
 		wordSet(slices.Compact(used)), wordSet(agents), e.b)
 }
 
@@ -200,12 +275,20 @@ func (p *sessionPutter) ids(ctx context.Context, d *dictionary, words []string) 
 func (s *Store) Sessions(ctx context.Context, tenant string, filter store.SessionFilter) (store.Page[ingest.SessionSummary], error) {
 	var page store.Page[ingest.SessionSummary]
 	where, args := timeRange(store.SequenceFilter{From: filter.From, To: filter.To})
-	limit, after, afterArgs, err := pageBounds(filter.Limit, filter.Cursor, "name")
+	limit, after, err := pageBounds(filter.Limit, filter.Cursor)
 	if err != nil {
 		return page, err
 	}
-	args = append(append([]any{tenant}, args...), afterArgs...)
+	args = append([]any{tenant}, args...)
 	err = s.snapshot(ctx, "list sessions of", func(tx *sql.Tx) error {
+		if after != nil {
+			id, err := findSession(ctx, tx, tenant, after.ID)
+			if err != nil {
+				return err
+			}
+			more, moreArgs := following(after.Start, "session", id)
+			where, args = where+more, append(args, moreArgs...)
+		}
 		for _, member := range []struct {
 			kind   wordKind
 			word   string
@@ -221,8 +304,8 @@ func (s *Store) Sessions(ctx context.Context, tenant string, filter store.Sessio
 			where += " AND instr(" + member.column + ", :" + member.column + ") > 0"
 			args = append(args, sql.Named(member.column, appendToSet(nil, id)))
 		}
-		rows, err := tx.QueryContext(ctx, "SELECT name, start, tool_calls, llm_calls, agents, summary FROM sessions WHERE tenant = "+tenantID+
-			where+after+" ORDER BY start DESC, name LIMIT :limit", append(args, sql.Named("limit", limit+1))...)
+		rows, err := tx.QueryContext(ctx, `SELECT (SELECT name FROM names WHERE id = session), start, tool_calls, llm_calls, agents, summary
+			FROM sessions WHERE tenant = `+tenantID+where+" ORDER BY start DESC, session LIMIT :limit", append(args, sql.Named("limit", limit+1))...)
 		if err != nil {
 			return err
 		}
@@ -231,6 +314,15 @@ func (s *Store) Sessions(ctx context.Context, tenant string, filter store.Sessio
 		return err
 	})
 	return page, err
+}
+
+// findSession gives the id of a session, 0 when it is unknown.
+func findSession(ctx context.Context, tx *sql.Tx, tenant, name string) (id int64, err error) {
+	err = tx.QueryRowContext(ctx, selectName, tenant, hash(name), name).Scan(&id)
+	if errors.Is(err, sql.ErrNoRows) {
+		return 0, nil
+	}
+	return id, err
 }
 
 func readSummaries(ctx context.Context, tx *sql.Tx, tenant string, rows *sql.Rows, limit int) (page store.Page[ingest.SessionSummary], err error) {
@@ -254,7 +346,7 @@ func readSummaries(ctx context.Context, tx *sql.Tx, tenant string, rows *sql.Row
 		if err := rows.Scan(&sum.ID, &start, &sum.ToolCalls, &sum.LLM.Calls, &agentSet, &data); err != nil {
 			return page, err
 		}
-		if err := decodeSummary(data, &sum, sources); err != nil {
+		if err := decodeSummary(data, start, &sum, sources); err != nil {
 			return page, err
 		}
 		for _, id := range members(agentSet) {
@@ -269,19 +361,20 @@ func readSummaries(ctx context.Context, tx *sql.Tx, tenant string, rows *sql.Row
 	return page, rows.Err()
 }
 
-// pageBounds gives the page size and the SQL, with its parameters, that goes on after the cursor in the order
-// (start DESC, id column).
-func pageBounds(limit int, cursor, id string) (int, string, []any, error) {
+// pageBounds gives the page size and where the page before ended, nil at the first page.
+func pageBounds(limit int, cursor string) (int, *store.Position, error) {
 	if limit <= 0 {
 		limit = store.DefaultLimit
 	}
 	if cursor == "" {
-		return limit, "", nil, nil
+		return limit, nil, nil
 	}
 	after, err := store.ParseCursor(cursor)
-	if err != nil {
-		return 0, "", nil, err
-	}
-	return limit, " AND start <= :after AND (start < :after OR " + id + " > :after_id)",
-		[]any{sql.Named("after", nanos(after.Start)), sql.Named("after_id", after.ID)}, nil
+	return limit, &after, err
+}
+
+// following is the SQL, with its parameters, that goes on after a start and an id in the order (start DESC, column).
+func following(start time.Time, column string, id any) (string, []any) {
+	return " AND start <= :after AND (start < :after OR " + column + " > :after_id)",
+		[]any{sql.Named("after", nanos(start)), sql.Named("after_id", id)}
 }

@@ -22,7 +22,7 @@ type writer struct {
 	conn   *sql.Conn
 
 	findTenant, addTenant, count *sql.Stmt
-	findName                     *sql.Stmt
+	findName, isNamed            *sql.Stmt
 	findHead, findBindings       *sql.Stmt
 	addBlock                     *sql.Stmt
 	dropSession, dropSequences   *sql.Stmt
@@ -70,6 +70,7 @@ func (w *writer) prepare(ctx context.Context) error {
 		{&w.count, `UPDATE tenants SET events = events + ?, tool_call_events = tool_call_events + ?, sessions = sessions + ?,
 			tool_calls = tool_calls + ?, llm_calls = llm_calls + ? WHERE id = ?`},
 		{&w.findName, "SELECT id FROM names WHERE hash = ? AND tenant = ? AND name = ?"},
+		{&w.isNamed, "SELECT EXISTS (SELECT 1 FROM names WHERE id = ?)"},
 		{&w.findHead, "SELECT segment FROM heads WHERE origin = ?"},
 		{&w.findBindings, "SELECT n.name, n.id FROM bindings b JOIN names n ON n.id = b.session WHERE b.origin = ?"},
 		{&w.addBlock, "INSERT INTO blocks (id, received, events, head, payload) VALUES (?, ?, ?, ?, ?)"},
@@ -96,7 +97,7 @@ func (w *writer) prepare(ctx context.Context) error {
 		{&w.dirty, "INSERT INTO dirty (session, tenant, newest, touched)", 4,
 			"ON CONFLICT (session) DO UPDATE SET newest = max(newest, excluded.newest), touched = excluded.touched"},
 		{&w.words, "INSERT INTO words (tenant, kind, id, word)", 4, ""},
-		{&w.sessions, "INSERT INTO sessions (session, tenant, name, start, tool_calls, llm_calls, tools, agents, summary)", 9, ""},
+		{&w.sessions, "INSERT INTO sessions (session, tenant, start, tool_calls, llm_calls, tools, agents, summary)", 8, ""},
 		{&w.sequences, "INSERT INTO sequences (tenant, session, run, start, data)", 5, ""},
 	} {
 		var err error
@@ -117,8 +118,10 @@ func (w *writer) forget(ctx context.Context) error {
 		b.reset()
 	}
 	clear(w.created)
-	// A mark in dirty must stay below later segments, also when the last segments are gone.
-	return w.conn.QueryRowContext(ctx, `SELECT (SELECT coalesce(max(id), 0) FROM names), (SELECT coalesce(max(id), 0) FROM blocks),
+	// Origins without a name have ids too. A mark in dirty must stay below later segments, also when the last segments
+	// are gone.
+	return w.conn.QueryRowContext(ctx, `SELECT
+		max((SELECT coalesce(max(id), 0) FROM names), (SELECT coalesce(max(origin), 0) FROM heads)), (SELECT coalesce(max(id), 0) FROM blocks),
 		max((SELECT coalesce(max(id), 0) FROM segments), (SELECT coalesce(max(touched), 0) FROM dirty))`).
 		Scan(&w.lastName, &w.lastBlock, &w.lastSegment)
 }
@@ -187,21 +190,35 @@ func (w *writer) tenant(ctx context.Context, name string) (int64, error) {
 
 // name gives the id of an origin or a session, which it creates; fresh tells that nothing else is known of it.
 func (w *writer) name(ctx context.Context, key nameKey) (id int64, fresh bool, err error) {
-	if id, ok := w.created[key]; ok {
-		return id, false, nil
-	}
-	err = w.findName.QueryRowContext(ctx, hash(key.name), key.tenant, key.name).Scan(&id)
-	if !errors.Is(err, sql.ErrNoRows) {
+	if id, err = w.find(ctx, key); err != nil || id != 0 {
 		return id, false, err
 	}
+	id, err = w.create(ctx, key)
+	return id, true, err
+}
+
+// find gives the id of a name, 0 when it has none.
+func (w *writer) find(ctx context.Context, key nameKey) (id int64, err error) {
+	if id, ok := w.created[key]; ok {
+		return id, nil
+	}
+	err = w.findName.QueryRowContext(ctx, hash(key.name), key.tenant, key.name).Scan(&id)
+	if errors.Is(err, sql.ErrNoRows) {
+		return 0, nil
+	}
+	return id, err
+}
+
+// create gives a name that has no id one.
+func (w *writer) create(ctx context.Context, key nameKey) (int64, error) {
 	w.lastName++
 	w.created[key] = w.lastName
-	return w.lastName, true, w.names.add(ctx, w.lastName, key.tenant, hash(key.name), key.name)
+	return w.lastName, w.names.add(ctx, w.lastName, key.tenant, hash(key.name), key.name)
 }
 
 // hash is names.hash.
 func hash(name string) int64 {
 	h := fnv.New64a()
 	_, _ = io.WriteString(h, name) // never fails
-	return int64(h.Sum64())
+	return int64(int32(h.Sum64()))
 }
