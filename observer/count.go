@@ -117,14 +117,24 @@ func countLevel(log *calls, before []gram, ids, active []uint32, n, minSessions 
 	final := make([]uint32, len(index.tallies)+1)
 	for c := range index.tallies {
 		y := &index.tallies[c]
-		if y.sessions < minSessions {
+		p, q := uint32(y.key>>32), uint32(y.key)
+		if y.sessions < minSessions && !(n > 2 && goesOn(y, &before[p], &before[q], minSessions)) {
 			continue
 		}
 		final[c+1] = uint32(len(level))
-		p, q := uint32(y.key>>32), uint32(y.key)
 		level = append(level, gram{prefix: p, suffix: q, last: before[q].last, occ: y.occ, sessions: y.sessions, windows: y.windows})
 	}
 	return level, relabel(ids, active, candidate, final)
+}
+
+// leastGoingOn is the least number of sessions of a sequence that is kept because its parts go on in it.
+const leastGoingOn = 12
+
+// goesOn reports whether a sequence that is too rare by itself is how both of its parts nearly always go on: noise makes a
+// long routine rarer with every step, so its last steps are kept down to a quarter of the support.
+func goesOn(y *pairTally, prefix, suffix *gram, minSessions uint32) bool {
+	return y.sessions >= max(leastGoingOn, minSessions/4) &&
+		float64(y.occ) >= mostGoOn*float64(prefix.occ) && float64(y.occ) >= mostGoOn*float64(suffix.occ)
 }
 
 // relabel writes the ids of the new level and keeps the positions that have one. A position whose gram is gone

@@ -150,8 +150,12 @@ func (m *miner) loopPaths(all []path, minSessions int) []loopPath {
 				}
 			}
 		}
+		enough := minSessions
+		if p.stats.sessions < minSessions { // kept for what it is part of
+			enough = max(leastGoingOn, p.stats.sessions/2)
+		}
 		for k, n := range sessions {
-			p.each[k] = n >= minSessions && 10*n >= p.stats.sessions
+			p.each[k] = n >= enough && 10*n >= p.stats.sessions
 		}
 		if !slices.Contains(p.each, true) {
 			continue
@@ -173,7 +177,7 @@ func (m *miner) loopPaths(all []path, minSessions int) []loopPath {
 		}
 	}
 	slices.SortFunc(out, func(a, b loopPath) int {
-		return cmp.Or(cmp.Compare(rankBool(a.stats.closed && a.stats.stands()), rankBool(b.stats.closed && b.stats.stands())),
+		return cmp.Or(cmp.Compare(rankBool(m.many() && a.stats.stands() && !a.stats.partOfMore()), rankBool(m.many() && b.stats.stands() && !b.stats.partOfMore())), cmp.Compare(rankBool(a.stats.closed && a.stats.stands()), rankBool(b.stats.closed && b.stats.stands())),
 			cmp.Compare(b.saves, a.saves), slices.Compare(a.stats.tokens, b.stats.tokens))
 	})
 	return out[:min(len(out), maxLoopPaths)]

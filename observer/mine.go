@@ -143,11 +143,18 @@ func newMiner(o Options, log *calls, table *gramTable) *miner {
 	return m
 }
 
-// compare orders paths best first: by score, then by occurrences, then by tools.
+// compare orders paths best first: by score, then by occurrences, then by tools. Of many sessions those that are no part
+// of more come first: a part that noise tore off a longer routine occurs more often than the whole of it and would cover it.
 func (m *miner) compare(a, b int) int {
 	x, y := &m.all[a], &m.all[b]
+	if m.many() && x.partOfMore() != y.partOfMore() {
+		return cmp.Compare(rankBool(!x.partOfMore()), rankBool(!y.partOfMore()))
+	}
 	return cmp.Or(cmp.Compare(y.score, x.score), cmp.Compare(y.occ, x.occ), slices.Compare(x.tokens, y.tokens))
 }
+
+// many reports whether so many sessions were read that noise can be told from what agents do on purpose.
+func (m *miner) many() bool { return len(m.log.sessions) > manySessions }
 
 // index finds the path of a gram.
 func (m *miner) index(level int, id uint32) int { return m.offsets[level] + int(id) - 1 }

@@ -100,7 +100,9 @@ func measure(table *gramTable, model *null, delta, q float64) []path {
 
 // partOfMore reports whether most occurrences go on in one way: beside a flow for the longer path this one is a part of
 // it that noise tore off. Noise of a tenth a step leaves 0.8 of the extension, less what counting by chance takes.
-func (p *path) partOfMore() bool { return p.goesOn >= 0.7 }
+func (p *path) partOfMore() bool { return p.goesOn >= mostGoOn }
+
+const mostGoOn = 0.7
 
 // strongestExtension is, for each gram of level n, the most occurrences of a sequence one step longer at either end.
 func strongestExtension(table *gramTable, n int) []uint32 {
