@@ -27,6 +27,7 @@ type Flow struct {
 	branching bool
 	derived   map[string]derived // by source
 	straight  bool               // one call a step, in one order: windows of other tools are told apart without laying it over
+	fixed     bool               // one call a step, in some order: likewise
 	unchecked bool               // arguments do not matter
 }
 
@@ -97,6 +98,7 @@ func Compile(f *flows.Flow) (*Flow, error) {
 		}
 		key = append(key, tool)
 	}
+	out.fixed = !out.branching && !slices.ContainsFunc(out.steps, func(s step) bool { return s.forEach != nil || s.guard != nil })
 	out.straight = f.Type != flows.TypeDAGFlow && !slices.ContainsFunc(out.steps, func(s step) bool { return s.forEach != nil || s.guard != nil })
 	out.tools = f.Type + "/" + strings.Join(key, ">")
 	return out, nil

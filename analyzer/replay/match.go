@@ -87,7 +87,7 @@ type walk struct {
 
 // maxWays bounds the ways of laying one flow over one window. Parallel steps of one tool have as many ways as they have
 // orders; those that differ only in inputs tell the same, so that the first few decide.
-const maxWays = 256
+const maxWays = 64
 
 // pending is an argument whose source needs inputs that no argument has told yet.
 type pending struct {
@@ -101,7 +101,7 @@ type pending struct {
 // at lays the flow over the calls of a stretch from a position; nil when they do not fit. Of several ways, which only
 // flows with parallel steps have, the first exact one of maxWays counts, else the first.
 func (f *Flow) at(s *Session, stretch []call, from int) *Match {
-	if f.straight && !f.follows(stretch[from:]) {
+	if f.straight && !f.follows(stretch[from:]) || f.fixed && !f.holds(stretch[from:]) {
 		return nil
 	}
 	w := &walk{flow: f, known: s.known, calls: stretch[from:], done: make([]bool, len(f.steps)), skipped: make([]bool, len(f.steps)),
@@ -118,6 +118,28 @@ func (f *Flow) follows(calls []call) bool {
 		if calls[k].tool != f.steps[k].tool || calls[k].failed {
 			return false
 		}
+	}
+	return true
+}
+
+// holds reports whether the calls begin with those of a fixed flow in any order, without an error.
+func (f *Flow) holds(calls []call) bool {
+	if len(calls) < len(f.steps) {
+		return false
+	}
+	taken := make([]bool, len(f.steps))
+	for i := range calls[:len(f.steps)] {
+		k := -1
+		for j := range f.steps {
+			if !taken[j] && f.steps[j].tool == calls[i].tool {
+				k = j
+				break
+			}
+		}
+		if k < 0 || calls[i].failed {
+			return false
+		}
+		taken[k] = true
 	}
 	return true
 }
