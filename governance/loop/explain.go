@@ -36,11 +36,7 @@ func (l *Loop) Explain(ctx context.Context, actor governance.Actor, tools []stri
 	if tenant == "" {
 		tenant = ingest.DefaultTenant
 	}
-	declared, err := l.queue.DeclaredTools(ctx, actor)
-	if err != nil {
-		return nil, err
-	}
-	found, err := observer.Explain(ctx, Source{Events: l.events, Tenant: tenant}, run.Result, tools, l.observerOptions(run.Request, declared))
+	found, err := observer.Explain(ctx, Source{Events: l.events, Tenant: tenant}, run.Result, tools, l.observerOptions(run.Request))
 	if err != nil {
 		return nil, unavailable(fmt.Errorf("explain: %w", err))
 	}

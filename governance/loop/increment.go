@@ -39,7 +39,7 @@ func (l *Loop) increment(ctx context.Context, actor governance.Actor, run *gover
 	if err := l.phase(ctx, actor, run, "observe"); err != nil {
 		return false, err
 	}
-	result, inc, err := observer.Update(ctx, src, last.result, l.observerOptions(governance.MiningRequest{}, nil))
+	result, inc, err := observer.Update(ctx, src, last.result, l.observerOptions(governance.MiningRequest{}))
 	if errors.Is(err, observer.ErrNoTally) {
 		return false, nil
 	}

@@ -266,7 +266,7 @@ func (l *Loop) workFull(ctx context.Context, actor governance.Actor, run *govern
 	if err := l.phase(ctx, actor, run, "observe"); err != nil {
 		return err
 	}
-	mined, err := observer.Mine(ctx, src, l.observerOptions(run.Request, declared))
+	mined, err := observer.Mine(ctx, src, l.observerOptions(run.Request))
 	if err != nil {
 		return unavailable(fmt.Errorf("observe: %w", err))
 	}
@@ -313,10 +313,9 @@ func (l *Loop) propose(ctx context.Context, actor governance.Actor, run *governa
 	return err
 }
 
-// observerOptions are the thresholds in force with those of the request, and what the declared tools may change.
-func (l *Loop) observerOptions(req governance.MiningRequest, declared []*flows.Tool) observer.Options {
+// observerOptions are the thresholds in force with those of the request.
+func (l *Loop) observerOptions(req governance.MiningRequest) observer.Options {
 	o := l.settings.Observer
-	o.Effects = effectsOf(declared)
 	o.Filter = store.SequenceFilter{From: req.From, To: req.To}
 	if req.MinSessions > 0 {
 		o.MinSessions = req.MinSessions
@@ -326,17 +325,6 @@ func (l *Loop) observerOptions(req governance.MiningRequest, declared []*flows.T
 	}
 	o.Progress = l.observed
 	return o
-}
-
-// effectsOf tells which tools may change something by the safety that they declare. Of the others nothing is known.
-func effectsOf(declared []*flows.Tool) func(tool string) bool {
-	known := make(map[string]bool, len(declared))
-	for _, t := range declared {
-		if t.Safety != nil {
-			known[t.Name] = flows.Exceeds(flows.Effects(t.Safety), flows.EffectRead)
-		}
-	}
-	return func(tool string) bool { return known[tool] }
 }
 
 // declarable drops the candidates that could never run because a tool file cannot hold one of their tools' names.
