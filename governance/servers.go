@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"pave/flows"
@@ -230,25 +231,13 @@ func (c *change) suspendUsers(tool, reason string, detail map[string]any) ([]str
 	}
 	var gone []string
 	for _, pin := range pins {
-		row, err := c.FlowVersion(c.tenant, pin.Flow, pin.Version)
+		suspended, err := c.suspend(pin.Flow, pin.Version, reason, maps.Clone(detail))
 		if err != nil {
 			return nil, err
 		}
-		if row.Status != string(flows.StatusActive) {
-			continue
+		if suspended {
+			gone = append(gone, pin.Flow+"@"+pin.Version)
 		}
-		v, err := flowVersion(row)
-		if err != nil {
-			return nil, err
-		}
-		why := map[string]any{}
-		for k, d := range detail {
-			why[k] = d
-		}
-		if err := c.setStatus(v, flows.StatusNeedsReview, nil, "flow.drift", reason, why); err != nil {
-			return nil, err
-		}
-		gone = append(gone, pin.Flow+"@"+pin.Version)
 	}
 	return gone, nil
 }

@@ -132,28 +132,33 @@ func (c *change) driftOf(tool *flows.Tool, riskier bool) ([]string, error) {
 		if pin.SchemaHash == hash && !riskier {
 			continue
 		}
-		row, err := c.FlowVersion(c.tenant, pin.Flow, pin.Version)
-		if err != nil {
-			return nil, err
-		}
-		if row.Status != string(flows.StatusActive) {
-			continue
-		}
-		v, err := flowVersion(row)
-		if err != nil {
-			return nil, err
-		}
 		reason := "the schema of tool " + tool.Name + " is not the one that was approved"
 		if riskier {
 			reason = "the side effects of tool " + tool.Name + " are worse than those that were approved"
 		}
-		if err := c.setStatus(v, flows.StatusNeedsReview, nil, "flow.drift", reason,
-			map[string]any{"tool": tool.Name, "pinned": pin.SchemaHash, "now": hash, "riskier": riskier}); err != nil {
+		suspended, err := c.suspend(pin.Flow, pin.Version, reason,
+			map[string]any{"tool": tool.Name, "pinned": pin.SchemaHash, "now": hash, "riskier": riskier})
+		if err != nil {
 			return nil, err
 		}
-		gone = append(gone, pin.Flow+"@"+pin.Version)
+		if suspended {
+			gone = append(gone, pin.Flow+"@"+pin.Version)
+		}
 	}
 	return gone, nil
+}
+
+// suspend sends a flow version to review because a tool drifted; false when it is not active.
+func (c *change) suspend(flow, version, reason string, detail map[string]any) (bool, error) {
+	row, err := c.FlowVersion(c.tenant, flow, version)
+	if err != nil || row.Status != string(flows.StatusActive) {
+		return false, err
+	}
+	v, err := flowVersion(row)
+	if err != nil {
+		return false, err
+	}
+	return true, c.setStatus(v, flows.StatusNeedsReview, nil, "flow.drift", reason, detail)
 }
 
 // RecordInferred keeps tool definitions that were inferred from observed values. They inform schemas and
