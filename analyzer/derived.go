@@ -14,11 +14,16 @@ import (
 
 // fromDerived maps a value that is computed from earlier ones: an expression over the context.
 func (b *minedDraft) fromDerived(k int, arg string, src *observer.ArgFlow, sometimes bool) refusal {
-	step := &b.steps[k]
 	text, r := b.expression(k, src.Derived)
 	if r != "" {
 		return r
 	}
+	return b.mapExpression(k, arg, text, sometimes)
+}
+
+// mapExpression maps an argument to an expression, unless flow files may not hold it.
+func (b *minedDraft) mapExpression(k int, arg, text string, sometimes bool) refusal {
+	step := &b.steps[k]
 	if _, err := expr.Names(text); err != nil {
 		return refuse("argument %s of %s is derived by an expression that is refused: %s", arg, step.tool.tool.Name, err)
 	}
@@ -42,14 +47,9 @@ func (b *minedDraft) fromGiven(k int, arg string, src *observer.ArgFlow, sometim
 	if r != "" {
 		return r
 	}
-	if _, err := expr.Names(text); err != nil {
-		return refuse("argument %s of %s is derived by an expression that is refused: %s", arg, step.tool.tool.Name, err)
+	if r := b.mapExpression(k, arg, text, sometimes); r != "" {
+		return r
 	}
-	v := flows.MappingValue{Kind: flows.MapExpr, Ref: text}
-	if sometimes {
-		v = optional(v)
-	}
-	step.mapArg(arg, v)
 	b.input(draftInput{name: src.Input, tool: step.tool, arg: arg, origin: b.origin(src.Input), required: true, nullable: true})
 	if src.Only != nil {
 		step.guard(fmt.Sprintf("(%s != None or %s)", src.Input, onlyElement(b.steps[src.Step].subscripts(*src.Only))))

@@ -1,7 +1,6 @@
 package schema
 
 import (
-	"encoding/json"
 	"math"
 	"slices"
 )
@@ -45,23 +44,10 @@ func (n *node) leaves(v any, absent absent) bool {
 
 // leaves reports whether coercion to the kind gives v itself, but for what is in objects and lists.
 func (k kind) leaves(v any) bool {
-	switch v := v.(type) {
-	case nil:
-		return k == kindNull
-	case bool:
-		return k == kindBoolean
-	case string:
-		return k == kindString
-	case int64, json.Number:
-		return k == kindInteger || k == kindNumber
-	case float64:
-		return k == kindNumber && !math.IsNaN(v) && !math.IsInf(v, 0)
-	case []any:
-		return k == kindArray
-	case map[string]any:
-		return k == kindObject
+	if f, ok := v.(float64); ok && (math.IsNaN(f) || math.IsInf(f, 0)) {
+		return false
 	}
-	return false
+	return isExactly(k, v)
 }
 
 // unionLeaves follows best: of the alternatives for a scalar the first that fits it exactly decides.
