@@ -48,9 +48,6 @@ func NewAnalyzer(tools []*flows.Tool) (*Analyzer, error) {
 	return a, nil
 }
 
-// Names are the tools in the order in which they were given.
-func (a *Analyzer) Names() []string { return slices.Clone(a.names) }
-
 // CompatibilityMatrix lists the tools that may follow each tool, in the order in which tools were given. B may follow A
 // when A returns every required argument of B, and whatever A returns under the name of an argument of B has
 // exactly its type.

@@ -42,19 +42,6 @@ type DayTally struct {
 	Counts  []byte
 }
 
-// DayOf is the day of a time.
-func DayOf(t time.Time) int32 {
-	if t.IsZero() {
-		return NoDay
-	}
-	seconds := t.Unix()
-	day := seconds / secondsPerDay
-	if seconds%secondsPerDay < 0 {
-		day--
-	}
-	return int32(day)
-}
-
 // DayStart is the first instant of a day; of NoDay it is the zero time.
 func DayStart(day int32) time.Time {
 	if day == NoDay {

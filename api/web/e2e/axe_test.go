@@ -55,9 +55,9 @@ func (p *page) accessible(name string) {
 func TestAxeIsThere(t *testing.T) {
 	if axe == "" {
 		if os.Getenv("PAVE_FORBID_SKIPS") == "1" {
-			t.Fatal("axe-core is required here: npm ci in api/web")
+			t.Fatal("axe-core is required here: make web")
 		}
-		t.Skip("no accessibility checks: axe-core is not installed; to enable them: npm ci in api/web")
+		t.Skip("no accessibility checks: axe-core is not installed; to enable them: make web")
 	}
 }
 

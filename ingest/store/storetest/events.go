@@ -54,11 +54,6 @@ func UserMessage(origin, session string, n int) ingest.Event {
 	return e
 }
 
-// SessionEnd is the end mark of a session.
-func SessionEnd(origin, session string, n int) ingest.Event {
-	return header(ingest.KindSessionEnd, origin, session, n)
-}
-
 // Span is structure without a call.
 func Span(origin, session string, n int) ingest.Event {
 	return header(ingest.KindSpan, origin, session, n)
