@@ -3,7 +3,6 @@ package governance
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
@@ -144,25 +143,15 @@ func (c *change) addWalks(w *Walks) error {
 	return nil
 }
 
-// watchSetting keeps until when failed runs were told to webhooks.
-const watchSetting = "watch"
-
 // runFailed is the state of a run that failed, as package runs writes it.
 const runFailed = "failed"
 
-// maxTold bounds how many failed runs one Watch tells of.
-const maxTold = 500
-
 // Watch holds every active flow version of a tenant against the policy: too many failures among its last runs, agents
 // who walk its path otherwise, nobody who runs it. Such a version goes to needs_review, with the reason, an audit event
-// and a webhook event; runs in flight finish on their plan. It returns the versions ("name@version"). Failed runs since
-// the last Watch become webhook events.
+// and a webhook event; runs in flight finish on their plan. It returns the versions ("name@version").
 func (s *Service) Watch(ctx context.Context, tenant string) (taken []string, err error) {
 	err = s.transact(ctx, systemActor(tenant), func(c *change) error {
 		taken = nil
-		if err := c.tellFailures(); err != nil {
-			return err
-		}
 		rows, err := c.FlowVersions(c.tenant, "")
 		if err != nil {
 			return err
@@ -219,39 +208,4 @@ func (c *change) complaint(v *FlowVersion) (string, error) {
 		return fmt.Sprintf("nobody ran it for %d days", int(idle.Hours()/24)), nil
 	}
 	return "", nil
-}
-
-// tellFailures writes webhook events of runs that failed since the last time.
-func (c *change) tellFailures() error {
-	var until time.Time
-	raw, revision, err := c.Setting(c.tenant, watchSetting)
-	switch {
-	case errors.Is(err, store.ErrNotFound):
-		until = c.at // nothing is told of what was before
-	case err != nil:
-		return err
-	default:
-		if err := json.Unmarshal(raw, &until); err != nil {
-			return fmt.Errorf("stored watch: %w", err)
-		}
-	}
-	rows, err := c.RunsEnded(c.tenant, runFailed, until, c.at, maxTold)
-	if err != nil {
-		return err
-	}
-	next := until
-	for _, row := range rows {
-		next = row.Ended
-		if err := c.notify(EventRunFailed, "run/"+row.ID, map[string]any{"flow": row.Flow, "version": row.Version, "caller": row.Caller}); err != nil {
-			return err
-		}
-	}
-	if len(rows) == 0 && revision != 0 {
-		return nil
-	}
-	value, err := json.Marshal(next)
-	if err != nil {
-		return err
-	}
-	return c.PutSetting(c.tenant, watchSetting, value, revision)
 }

@@ -94,7 +94,7 @@ func (b *bench) ended(state string, n int) {
 	}))
 }
 
-func TestFailuresTakeAVersionOutAndAreTold(t *testing.T) {
+func TestFailuresTakeAVersionOut(t *testing.T) {
 	b := newBench(t)
 	b.promoted()
 	require.Empty(t, b.watch())
@@ -116,7 +116,7 @@ func TestFailuresTakeAVersionOutAndAreTold(t *testing.T) {
 	for _, d := range log.Items {
 		events[d.Event]++
 	}
-	require.Equal(t, map[string]int{"run.failed": 21, "flow.needs_review": 1}, events, "each failure once")
+	require.Equal(t, map[string]int{"flow.needs_review": 1}, events)
 }
 
 func TestUnusedVersionsAreTakenOut(t *testing.T) {

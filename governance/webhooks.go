@@ -36,7 +36,6 @@ var eventOf = map[string]string{
 	"proposal.create": EventProposalCreated, "proposal.submit": EventProposalCreated,
 	"proposal.approve": EventReviewSubmitted, "proposal.reject": EventReviewSubmitted, "proposal.request_changes": EventReviewSubmitted,
 	"flow.promote": EventFlowPromoted, "flow.rollback": EventFlowRolledBack, "flow.watch": EventFlowNeedsReview, "flow.drift": EventDrift,
-	"run.failed": EventRunFailed,
 }
 
 // WebhookState says whether a webhook gets events.
@@ -306,6 +305,19 @@ func (c *change) notify(event, object string, detail any) error {
 		}
 	}
 	return nil
+}
+
+// FailedRun is what webhooks are told of a run that failed.
+type FailedRun struct {
+	ID, Flow, Version, Caller string
+	At                        time.Time
+}
+
+// RunFailed writes the event of a failed run into the outbox, in the transaction that writes the run's end: neither is
+// there without the other.
+func (s *Service) RunFailed(tx *store.Tx, tenant string, run FailedRun) error {
+	c := &change{Tx: tx, s: s, actor: systemActor(tenant), tenant: tenant, at: run.At}
+	return c.notify(EventRunFailed, "run/"+run.ID, map[string]any{"flow": run.Flow, "version": run.Version, "caller": run.Caller})
 }
 
 // deliver writes one event for one webhook.

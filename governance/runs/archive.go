@@ -7,6 +7,7 @@ import (
 
 	"pave/executor"
 	"pave/flows"
+	"pave/governance"
 	"pave/governance/store"
 )
 
@@ -67,7 +68,8 @@ func (s *Service) archiveRow(ctx context.Context, tenant string, row store.RunRo
 	}
 }
 
-// keep stores the end of a run, and the marks of those archived before; its checkpoint goes in the same transaction.
+// keep stores the end of a run, and the marks of those archived before; its checkpoint goes, and webhooks are told of a
+// failure, in the same transaction.
 func (s *Service) keep(ctx context.Context, tenant string, run *Run, row *store.RunRow) error {
 	s.mu.Lock()
 	sent := s.sent
@@ -81,6 +83,12 @@ func (s *Service) keep(ctx context.Context, tenant string, run *Run, row *store.
 		}
 		if err := s.put(tx, tenant, row); err != nil {
 			return err
+		}
+		if run.State == executor.StatusFailed && !run.DryRun && s.outbox != nil {
+			told := governance.FailedRun{ID: run.ID, Flow: run.Flow, Version: run.Version, Caller: run.Caller, At: run.Ended}
+			if err := s.outbox.RunFailed(tx, tenant, told); err != nil {
+				return err
+			}
 		}
 		return s.forget(tx, tenant, run)
 	})

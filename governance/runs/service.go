@@ -41,6 +41,11 @@ type Recorder interface {
 	Record(ctx context.Context, tenant string, events []ingest.Event) (ingest.Receipt, error)
 }
 
+// Outbox tells webhooks of runs that failed; governance.Service is one.
+type Outbox interface {
+	RunFailed(tx *store.Tx, tenant string, run governance.FailedRun) error
+}
+
 // Limits of the service.
 const (
 	DefaultMaxConcurrent = 1024
@@ -56,6 +61,7 @@ type Options struct {
 	// Engine configures the engine that the service builds; its NewID makes run and trace ids, its Now defaults to
 	// time.Now. The service sets Approver and Checkpoints.
 	Engine   executor.Options
+	Outbox   Outbox          // nil: nobody is told of runs that fail
 	Archive  Archive         // nil: runs stay in the state store only
 	Recorder Recorder        // nil: executed steps are not recorded as tool calls
 	Redactor ingest.Redactor // of stored results; nil makes one with a key of this process
@@ -77,6 +83,7 @@ type Service struct {
 	catalogue       Catalogue
 	db              *store.DB
 	engine          *executor.Engine
+	outbox          Outbox
 	archive         Archive
 	recorder        Recorder
 	redactor        ingest.Redactor
@@ -103,7 +110,7 @@ type Service struct {
 
 // New builds a Service; Close it.
 func New(o Options) *Service {
-	s := &Service{gate: o.Gate, catalogue: o.Catalogue, db: o.Store, archive: o.Archive, recorder: o.Recorder, redactor: o.Redactor, vault: o.Vault,
+	s := &Service{gate: o.Gate, catalogue: o.Catalogue, db: o.Store, outbox: o.Outbox, archive: o.Archive, recorder: o.Recorder, redactor: o.Redactor, vault: o.Vault,
 		approvalExpiry: cmp.Or(o.ApprovalExpiry, DefaultApprovalExpiry), keepCheckpoints: o.KeepCheckpoints, log: o.Logger,
 		now: o.Engine.Now, newID: o.Engine.NewID, plans: map[string]*executor.Plan{}, live: map[string]*live{}, feeds: map[string]*feed{},
 		params: map[string]map[string]any{}}

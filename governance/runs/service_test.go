@@ -89,7 +89,7 @@ func newBench(t testing.TB, change func(*runs.Options)) *bench {
 	b.gov = governance.New(governance.Options{Store: b.db, Check: runs.Check, Stats: events})
 	vault, err := runs.NewVault(bytes.Repeat([]byte{7}, runs.VaultKeySize))
 	require.NoError(t, err)
-	opts := runs.Options{Vault: vault, Gate: b.gov, Catalogue: b.gov, Store: b.db, Archive: b.events, Recorder: recorder,
+	opts := runs.Options{Vault: vault, Gate: b.gov, Catalogue: b.gov, Store: b.db, Outbox: b.gov, Archive: b.events, Recorder: recorder,
 		Engine: executor.Options{Invoker: executor.NewMux(map[string]executor.Invoker{local.Kind: b.tools}), NewID: uuid.NewString}}
 	if change != nil {
 		change(&opts)

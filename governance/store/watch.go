@@ -36,12 +36,6 @@ func (r *Reader) RunTail(tenant, flow, version, failed string, since time.Time, 
 	return runs, failures, fromMicros(at), err
 }
 
-// RunsEnded lists runs in a state that ended in (after, until], dry runs apart, oldest first, at most limit.
-func (r *Reader) RunsEnded(tenant, state string, after, until time.Time, limit int) ([]RunRow, error) {
-	return r.runs(`state = ? AND ended_at > ? AND ended_at <= ? AND dry_run = 0 ORDER BY ended_at, id LIMIT ?`,
-		tenant, state, micros(after), micros(until), limit)
-}
-
 // DropShadow forgets what an object predicted.
 func (tx *Tx) DropShadow(tenant, object string) error {
 	_, err := tx.exec(`DELETE FROM shadows WHERE tenant = ? AND object = ?`, tenant, object)

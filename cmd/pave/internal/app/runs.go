@@ -130,7 +130,7 @@ func (a *App) openRuns(ctx context.Context) error {
 	if err := o.seams(tools.web, &engine); err != nil {
 		return err
 	}
-	a.runs = runs.New(runs.Options{Gate: a.gate, Catalogue: a.gate, Store: a.state, Archive: a.events, Recorder: a.record, Redactor: a.redact,
+	a.runs = runs.New(runs.Options{Gate: a.gate, Catalogue: a.gate, Store: a.state, Outbox: a.gate, Archive: a.events, Recorder: a.record, Redactor: a.redact,
 		Vault: seal, MaxConcurrent: o.MaxConcurrent, ApprovalExpiry: o.ApprovalExpiry, KeepCheckpoints: o.KeepCheckpoints, Logger: a.log, Engine: engine})
 	a.defers(a.runs.Close)
 	tools.builtins.RunFlows(a.runs.RunFlow)
