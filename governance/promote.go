@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"pave/flows"
+	"pave/flows/value"
 	"pave/governance/store"
 )
 
@@ -108,14 +109,50 @@ func (c *change) checkRunnable(flow *flows.Flow, now content) error {
 	if len(now.unbound) > 0 {
 		return unboundError(now)
 	}
+	if problems := c.problems(flow, now); len(problems) > 0 {
+		return flows.NewError(flows.CodeCompile, fmt.Sprintf("the flow does not compile: %s", problems[0].Detail), problems...)
+	}
+	return nil
+}
+
+// checkApprovable refuses to approve what does not compile, because nobody could promote it as it is. Of a tool that nobody
+// declared nothing is known yet, so that it takes and gives anything here: drafts are read before their tools are
+// declared, and a promotion wants them all.
+func (c *change) checkApprovable(flow *flows.Flow, now content) error {
+	known := maps.Clone(now.tools)
+	for _, name := range ToolNames(flow) {
+		if known[name] == nil {
+			known[name] = anyTool(name, flow)
+		}
+	}
+	now.tools = known
+	problems := c.problems(flow, now)
+	if len(problems) == 0 {
+		return nil
+	}
+	return flows.NewError(flows.CodeCompile, fmt.Sprintf("this draft does not compile and cannot be approved as it is: %s; "+
+		"have it edited, or request changes", problems[0].Detail), problems...)
+}
+
+// anyTool stands for a tool that is not declared: it has the inputs that the flow gives it, of any type, and any output.
+func anyTool(name string, flow *flows.Flow) *flows.Tool {
+	inputs := map[string]any{}
+	for i := range flow.Steps {
+		for _, entry := range flow.Steps[i].InputMapping {
+			inputs[entry.Target] = map[string]any{}
+		}
+	}
+	schema := value.Encode(map[string]any{"properties": inputs})
+	return &flows.Tool{Name: name, InputSchema: schema, OutputSchema: flows.RawSchema(`{}`)}
+}
+
+// problems are what keeps a flow from compiling with these tools.
+func (c *change) problems(flow *flows.Flow, now content) []flows.ErrorDetail {
 	called := now.callable()
 	if _, own := called[flow.Name]; own { // what is checked here is about to be the active version of its name
 		called[flow.Name] = flow
 	}
-	if problems := c.s.check(flow, now.tools, called); len(problems) > 0 {
-		return flows.NewError(flows.CodeCompile, fmt.Sprintf("the flow does not compile: %s", problems[0].Detail), problems...)
-	}
-	return nil
+	return c.s.check(flow, now.tools, called)
 }
 
 func unboundError(now content) error {

@@ -126,7 +126,7 @@ func (r *ReviewRequest) checkFeedback() error {
 }
 
 // Review records a verdict on a proposal. A principal has one valid review at a time: a new one takes the place
-// of the old. An approval counts for exactly the digest it names.
+// of the old. An approval counts for exactly the digest it names; a draft that does not compile gets none (CodeCompile).
 func (s *Service) Review(ctx context.Context, actor Actor, ref string, req ReviewRequest) (*Proposal, error) {
 	if err := req.check(); err != nil {
 		return nil, err
@@ -139,6 +139,11 @@ func (s *Service) Review(ctx context.Context, actor Actor, ref string, req Revie
 		if req.Digest != "" && req.Digest != e.Digest {
 			return flows.NewError(flows.CodeStale, fmt.Sprintf(
 				"the draft changed since it was read: its digest is %s now; read it again", e.Digest))
+		}
+		if req.Verdict == VerdictApprove {
+			if err := c.checkApprovable(e.Flow, now); err != nil {
+				return err
+			}
 		}
 		if req.Verdict == VerdictApprove && len(changedTools(e.ToolHashes, now.hashes)) > 0 {
 			// Earlier approvers saw other tool schemas than this one does.

@@ -165,10 +165,10 @@ func TestPromoteRefusals(t *testing.T) {
 	})
 	t.Run("does not compile", func(t *testing.T) {
 		b := newBench(t)
-		wrong := tool("find_user", "email", "id", flows.EffectRead) // the mapping reads /found/user_id
-		b.apply(wrong, getUser())
+		b.apply(getUser())
 		id := b.one(candidate(userFlow("f"), "k", 10, 100)).ProposalID
-		b.approve(id, bob)
+		b.approve(id, bob, carol)                                   // nobody declared find_user yet
+		b.apply(tool("find_user", "email", "id", flows.EffectRead)) // the mapping reads /found/user_id
 		_, err := b.Promote(ctx, bob, id, governance.PromoteRequest{})
 		refused(t, flows.CodeCompile, err, "user_id")
 	})
@@ -195,6 +195,26 @@ func TestPromoteRefusals(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "2.3.5", v.Flow.Version, "only words changed")
 	})
+}
+
+func TestWhatDoesNotCompileIsNotApproved(t *testing.T) {
+	b := newBench(t)
+	b.apply(tool("find_user", "email", "id", flows.EffectRead), getUser()) // the mapping reads /found/user_id
+	id := b.one(candidate(userFlow("f"), "k", 10, 100)).ProposalID
+	_, err := b.review(bob, id, governance.VerdictApprove)
+	refused(t, flows.CodeCompile, err, "user_id")
+	var e *flows.Error
+	require.ErrorAs(t, err, &e)
+	require.Equal(t, "/steps/1/input_mapping/user_id", e.Details[0].Pointer)
+	require.Empty(t, b.get(id).Reviews, "nothing of the verdict is kept")
+	require.Equal(t, governance.StateProposed, b.get(id).State)
+
+	_, err = b.review(bob, id, governance.VerdictRequestChanges)
+	require.NoError(t, err, "other verdicts are what such a draft is for")
+	b.apply(findUser())
+	_, err = b.review(bob, id, governance.VerdictApprove)
+	require.NoError(t, err)
+	require.Equal(t, governance.StateApproved, b.get(id).State)
 }
 
 func TestPromotedVersion(t *testing.T) {
