@@ -58,6 +58,45 @@ func TestModelTimeEndsWhereItsToolsStart(t *testing.T) {
 	require.Equal(t, 15*time.Millisecond, s.Runs[0].LLM[0].Duration)
 }
 
+// ADK in JavaScript: the span of a tool that threw has a name and nothing else.
+func TestToolThatThrewInADK(t *testing.T) {
+	td := tracesOf(
+		spanSpec{id: 1, name: "invoke_agent bot", from: 0, to: 99, attrs: attrs{"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "bot", "gen_ai.conversation.id": "s"}},
+		spanSpec{id: 2, parent: 1, name: "call_llm", from: 5, to: 50, attrs: attrs{"gcp.vertex.agent.session_id": "s", "gcp.vertex.agent.invocation_id": "i"}},
+		spanSpec{id: 3, parent: 2, name: "execute_tool refund", from: 20, to: 30},
+		spanSpec{id: 4, parent: 2, name: "execute_tool (merged)", from: 40, to: 41})
+	td.ResourceSpans().At(0).ScopeSpans().At(0).Scope().SetName("gcp.vertex.agent")
+	s := sessionsOf(t, td)["s"]
+	require.Equal(t, []string{"refund  error"}, callsOf(s))
+	require.Equal(t, "the tool threw an error", s.Runs[0].Calls[0].Error)
+	require.Equal(t, "bot", s.Runs[0].Agent)
+}
+
+// Semantic Kernel: what was said is in span events, as JSON of OpenAI's form, or whole messages in events of their kinds.
+func TestMessagesInEventsOfSemanticKernel(t *testing.T) {
+	add := func(s ptrace.Span, name, attribute, text string) {
+		e := s.Events().AppendEmpty()
+		e.SetName(name)
+		e.Attributes().PutStr(attribute, text)
+	}
+	operation := attrs{"gen_ai.operation.name": "chat.completions", "gen_ai.request.model": "m"}
+	for name, fill := range map[string]func(ptrace.Span){
+		"lists": func(s ptrace.Span) {
+			add(s, "gen_ai.content.prompt", "gen_ai.prompt", `[{"role":"system","content":"x"},{"role":"user","content":"hi"}]`)
+			add(s, "gen_ai.content.completion", "gen_ai.completion", `[{"role":"assistant","content":"","tool_calls":[{"id":"c1","type":"function","function":{"name":"Shop-find","arguments":"{}"}}],"finish_reason":"tool_calls"}]`)
+		},
+		"events": func(s ptrace.Span) {
+			add(s, "gen_ai.user.message", "gen_ai.event.content", `{"role":"user","content":"hi"}`)
+			add(s, "gen_ai.choice", "gen_ai.event.content", `{"index":0,"message":{"role":"assistant","tool_calls":[{"id":"c1","type":"function","function":{"name":"Shop-find","arguments":"{}"}}]}}`)
+		},
+	} {
+		events := withoutTold(mapOne(t, "chat.completions m", operation, fill))
+		require.Len(t, events, 2, name)
+		require.Equal(t, "hi", events[0].User.Text, name)
+		require.Equal(t, `{"tool_call_ids":["c1"]}`, string(events[1].Metadata), name)
+	}
+}
+
 // LangGraph in Python through OpenInference: the node named "agent" is of kind AGENT each time it runs, beside the tools.
 func TestLangGraphNodesAreOneRun(t *testing.T) {
 	node := attrs{"openinference.span.kind": "AGENT", "session.id": "s", "metadata": `{"thread_id":"s","langgraph_node":"agent"}`}

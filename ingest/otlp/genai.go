@@ -22,7 +22,7 @@ func genAIRole(r *record) role {
 			return roleLink
 		}
 		return roleTool
-	case "chat", "text_completion", "generate_content", "completion":
+	case "chat", "text_completion", "generate_content", "completion", "chat.completions", "text.completions":
 		return roleModel
 	case "invoke_agent":
 		return roleAgent
@@ -32,6 +32,21 @@ func genAIRole(r *record) role {
 	}
 	switch r.str(kLLMRequestType) {
 	case "chat", "completion":
+		return roleModel
+	}
+	return unnamedRole(r)
+}
+
+// unnamedRole is the role of a span of before operations were named: its name says it, and an attribute that only such a
+// span has.
+func unnamedRole(r *record) role {
+	operation, _, _ := strings.Cut(r.name, " ")
+	switch tool := r.str(kToolName); {
+	case operation == "execute_tool" && tool != "" && tool != mergedTools:
+		return roleTool
+	case operation == "invoke_agent" && (r.has[kAgentName] || r.has[kAgentID]):
+		return roleAgent
+	case operation == "chat" && r.has[kProvider] && r.has[kRequestModel]:
 		return roleModel
 	}
 	return roleNone
@@ -46,9 +61,14 @@ func genAITool(r *record, e *ingest.Event) {
 	}
 	told := toldByMessages(r)
 	args, result = firstOf(args, told.args), firstOf(result, told.result)
+	failed := r.str(kToolStatus) == "error" || toolMessageFailed(result)
+	if r.has[kMCPMethod] { // a span of an MCP client or server that names its operation too
+		content, isError := mcpResult(result)
+		result, failed = content, failed || isError
+	}
 	e.Agent = r.str(kAgentName)
 	c.Args, c.Result = ingest.NormaliseArgs(args), unwrapResult(result)
-	r.finish(c, r.str(kToolStatus) == "error" || toolMessageFailed(result), "")
+	r.finish(c, failed, "")
 }
 
 // toldByMessages reads arguments and result from where content was kept before there were attributes for them: span
@@ -104,23 +124,21 @@ func genAIModel(r *record, m *modelCall) {
 	m.InputTokens, m.OutputTokens = r.tokens(kInputTokens, kPromptTokens), r.tokens(kOutputTokens, kCompletionTokens)
 	m.CachedTokens = r.tokens(kCachedTokens)
 	hasEvents := r.isSpan && r.events.Len() > 0
-	switch {
-	case r.has[kOutputMessages]:
-		m.asked = readMessages(r.json(kOutputMessages))
-	case hasEvents:
-		m.asked = readMessages(firstOf(eventJSON(r, "gen_ai.choice", "message"), eventJSON(r, detailsEvent, "gen_ai.output.messages")))
+	output, input := r.json(kOutputMessages, kCompletion), r.json(kInputMessages, kPrompt)
+	if output == nil && hasEvents {
+		output = firstOf(eventJSON(r, "gen_ai.choice", "message"), eventJSON(r, "gen_ai.choice", eventContent),
+			eventJSON(r, detailsEvent, "gen_ai.output.messages"), eventJSON(r, "gen_ai.content.completion", "gen_ai.completion"))
 	}
-	if m.asked == nil || len(m.asked.calls) == 0 {
+	if m.asked = readMessages(output); len(m.asked.calls) == 0 {
 		m.asked = indexedMessages(r, "gen_ai.completion.")
 	}
-	input := r.json(kInputMessages)
 	if input == nil && hasEvents {
-		input = eventJSON(r, detailsEvent, "gen_ai.input.messages")
+		input = firstOf(eventJSON(r, detailsEvent, "gen_ai.input.messages"), eventJSON(r, "gen_ai.content.prompt", "gen_ai.prompt"))
 	}
 	switch {
 	case input != nil:
 		m.history = readMessages(input)
-		m.user, m.hasUser = lastUser(input)
+		m.user, m.hasUser = lastUser(firstOf(rawjson.Get(input, "messages"), input))
 	case hasEvents:
 		m.history = eventMessages(r)
 		m.user, m.hasUser = lastUserEvent(r)
@@ -134,6 +152,9 @@ func genAIModel(r *record, m *modelCall) {
 // detailsEvent carries messages as attributes of an event.
 const detailsEvent = "gen_ai.client.inference.operation.details"
 
+// eventContent is the attribute of a span event that holds its whole message, where the message has no attributes of its own.
+const eventContent = "gen_ai.event.content"
+
 // eventMessages reads the history from the span events of the older conventions.
 func eventMessages(r *record) *conversation {
 	c := &conversation{open: make(map[string]int)}
@@ -142,6 +163,10 @@ func eventMessages(r *record) *conversation {
 		switch e.Name() {
 		case "gen_ai.assistant.message", "gen_ai.tool.message":
 			attrs := e.Attributes()
+			if message, ok := attrs.Get(eventContent); ok {
+				c.visit(r.value(message), "", 0)
+				continue
+			}
 			if calls, ok := attrs.Get("tool_calls"); ok {
 				c.visit(r.value(calls), "assistant", 0)
 			}
@@ -166,11 +191,16 @@ func lastUserEvent(r *record) (string, bool) {
 		e := r.events.At(i)
 		switch e.Name() {
 		case "gen_ai.user.message":
-			v, ok := e.Attributes().Get("content")
-			if !ok {
+			var content []byte
+			if v, ok := e.Attributes().Get("content"); ok {
+				content = jsonText(r.text(v.AsString()))
+			} else if v, ok := e.Attributes().Get(eventContent); ok {
+				content = rawjson.Get(r.value(v), "content")
+			}
+			if content == nil {
 				return "", true // content is not captured; the boundary is
 			}
-			return contentText(jsonText(r.text(v.AsString())))
+			return contentText(content)
 		case "gen_ai.assistant.message", "gen_ai.tool.message":
 			return "", false
 		}

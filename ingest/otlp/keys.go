@@ -39,6 +39,7 @@ const (
 	kPydanticResponse
 	kPydanticAgent
 	kPydanticFailure
+	kPydanticEvents
 	kSpringKind
 	kSpringTool
 	kSpringArgs
@@ -157,13 +158,14 @@ var keyOf = func() map[string]key {
 		"gen_ai.request.model": kRequestModel, "gen_ai.response.model": kResponseModel,
 		"gen_ai.usage.input_tokens": kInputTokens, "gen_ai.usage.output_tokens": kOutputTokens,
 		"gen_ai.usage.prompt_tokens": kPromptTokens, "gen_ai.usage.completion_tokens": kCompletionTokens,
+		"gen_ai.response.prompt_tokens": kPromptTokens, "gen_ai.response.completion_tokens": kCompletionTokens,
 		"gen_ai.usage.cache_read.input_tokens": kCachedTokens, "gen_ai.usage.cache_read_input_tokens": kCachedTokens,
 		"gen_ai.input.messages": kInputMessages, "gen_ai.output.messages": kOutputMessages,
 		"gen_ai.prompt": kPrompt, "gen_ai.completion": kCompletion, "error.type": kErrorType, "error.message": kErrorMessage,
 		"rpc.response.status_code":        kRPCStatus,
 		"gcp.vertex.agent.tool_call_args": kAdkArgs, "gcp.vertex.agent.tool_response": kAdkResponse, "gcp.vertex.agent.invocation_id": kAdkInvocation,
 		"gcp.vertex.agent.llm_request": kAdkRequest, "gcp.vertex.agent.llm_response": kAdkAnswer,
-		"tool_arguments": kPydanticArgs, "tool_response": kPydanticResponse, "agent_name": kPydanticAgent, "pydantic_ai.tool.failure_stage": kPydanticFailure,
+		"tool_arguments": kPydanticArgs, "tool_response": kPydanticResponse, "agent_name": kPydanticAgent, "pydantic_ai.tool.failure_stage": kPydanticFailure, "events": kPydanticEvents,
 		"spring.ai.kind": kSpringKind, "spring.ai.tool.definition.name": kSpringTool, "spring.ai.tool.call.arguments": kSpringArgs,
 		"spring.ai.tool.call.result": kSpringResult, "spring.ai.tool.call.id": kSpringCallID, "mcp.method.name": kMCPMethod,
 

@@ -9,7 +9,7 @@ import (
 
 // langSmith: its runs as spans. Arguments and result of a tool are where a model's prompt and answer are; a failed run
 // has an exception and the status OK.
-var langSmith = dialect{name: "langsmith", role: langSmithRole, tool: langSmithTool, model: langSmithModel, agent: genAIAgent}
+var langSmith = dialect{name: "langsmith", role: langSmithRole, tool: langSmithTool, model: genAIModel, agent: genAIAgent}
 
 func langSmithRole(r *record) role {
 	switch r.str(kLsKind) {
@@ -28,7 +28,7 @@ func langSmithTool(r *record, e *ingest.Event) {
 	c.Tool, c.CallID = cmp.Or(r.str(kToolName), r.text(r.name)), r.str(kToolCallID)
 	args, result := r.json(kToolArgs, kPrompt), r.json(kToolResult, kCompletion)
 	if text := only(args, "input"); rawjson.Kind(text) == '"' { // LangChain gives tools their arguments as text
-		args = text
+		args = pythonArgs(text)
 	}
 	raw := result
 	for _, envelope := range []string{"output", "outputs"} {
@@ -39,21 +39,4 @@ func langSmithTool(r *record, e *ingest.Event) {
 	c.Args, c.Result = ingest.NormaliseArgs(args), unwrapResult(result)
 	e.Agent = r.str(kAgentName)
 	r.finish(c, toolMessageFailed(raw), "")
-}
-
-func langSmithModel(r *record, m *modelCall) {
-	genAIModel(r, m)
-	if answer := r.json(kCompletion); len(m.asked.calls) == 0 && answer != nil {
-		m.asked = readMessages(answer)
-	}
-	prompt := r.json(kPrompt)
-	if prompt == nil {
-		return
-	}
-	if m.history == nil || len(m.history.calls) == 0 {
-		m.history = readMessages(prompt)
-	}
-	if !m.hasUser {
-		m.user, m.hasUser = lastUser(firstOf(rawjson.Get(prompt, "messages"), prompt))
-	}
 }

@@ -142,7 +142,7 @@ func (c *conversation) part(p part, role string, depth int) {
 		f := readPart(p.function)
 		c.ask(cmp.Or(rawjson.Text(p.id), rawjson.Text(p.callID)), rawjson.Text(f.name), f.args)
 		return
-	case isAnswer(p.kind) || (role == "tool" || p.kind == "tool") && p.callID != nil && !isRequest(p.kind):
+	case isAnswer(p.kind) || (role == "tool" || p.kind == "tool") && (p.callID != nil || c.asked(rawjson.Text(p.id))) && !isRequest(p.kind):
 		c.answer(cmp.Or(rawjson.Text(p.callID), rawjson.Text(p.id)), firstOf(p.result, p.content), rawjson.Kind(p.isError) == 't' || rawjson.Text(p.status) == "error")
 		return
 	case isRequest(p.kind) || p.callID != nil && p.name != nil && p.content == nil:
@@ -192,6 +192,12 @@ func (c *conversation) ask(id, tool string, args []byte) {
 		c.open[id] = len(c.calls)
 	}
 	c.calls = append(c.calls, asked{id: id, tool: tool, args: args})
+}
+
+// asked reports whether a call of the id was asked for.
+func (c *conversation) asked(id string) bool {
+	_, known := c.open[id]
+	return known
 }
 
 // answer notes the result of the call of the id that was asked for last.
@@ -305,12 +311,29 @@ func sortedKeys[V any](m map[int]V) []int {
 // lastUser returns the text of the list's last message when the user wrote it. Messages with the results of tools
 // in the user's name are not the user's.
 func lastUser(messages []byte) (text string, isUser bool) {
-	var last []byte
-	rawjson.Elements(messages, func(m []byte) bool { last = m; return true })
-	if role := rawjson.Text(rawjson.Get(last, "role")); role != "user" && role != "human" {
-		return "", false
+	last := messages
+	for depth := 0; rawjson.Kind(last) == '[' && depth < maxMessageDepth; depth++ { // LangChain: a list of conversations
+		list := last
+		rawjson.Elements(list, func(m []byte) bool { last = m; return true })
+		if len(last) == len(list) {
+			return "", false
+		}
 	}
-	return contentText(firstOf(rawjson.Get(last, "parts"), rawjson.Get(last, "content")))
+	return userText(last)
+}
+
+// userText returns the text of a message when the user wrote it.
+func userText(message []byte) (text string, isUser bool) {
+	role := rawjson.Text(rawjson.Get(message, "role"))
+	if kwargs := rawjson.Get(message, "kwargs"); kwargs != nil && rawjson.Get(message, "lc") != nil { // LangChain's serialised messages
+		rawjson.Elements(rawjson.Get(message, "id"), func(name []byte) bool { role = rawjson.Text(name); return true })
+		message = kwargs
+	}
+	switch cmp.Or(role, rawjson.Text(rawjson.Get(message, "type"))) {
+	case "user", "human", "HumanMessage":
+		return contentText(firstOf(rawjson.Get(message, "parts"), rawjson.Get(message, "content")))
+	}
+	return "", false
 }
 
 // contentText joins the text of a message's content: text, or a list of parts. It is not the user's when a part

@@ -39,7 +39,7 @@ func openInferenceRole(r *record) role {
 func openInferenceTool(r *record, e *ingest.Event) {
 	c := e.Call
 	c.Tool, c.CallID = cmp.Or(r.str(kOIToolName), r.text(r.name)), r.str(kOIToolID)
-	args := unwrapCallArgs(r.json(kInputValue))
+	args := unwrapCallArgs(pythonArgs(r.json(kInputValue)))
 	if parameters := r.json(kOIParameters); args == nil && rawjson.Kind(parameters) == '{' && !isSchema(parameters) {
 		args = parameters
 	}

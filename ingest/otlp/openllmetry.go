@@ -49,17 +49,20 @@ func openLLMetryArgs(input []byte) []byte {
 		if inputs := rawjson.Get(input, "inputs"); rawjson.Kind(inputs) == '{' {
 			return inputs
 		}
-		return rawjson.Get(input, "input_str")
+		return pythonArgs(rawjson.Get(input, "input_str"))
 	}
 	return unwrapCallArgs(input)
 }
 
-// openLLMetryResult unwraps the entity's output: of an MCP request {result, is_error}.
+// openLLMetryResult unwraps the entity's output: of an MCP request {result, is_error}, of a LangChain callback {output, kwargs}.
 func openLLMetryResult(r *record) (result []byte, failed bool) {
 	result = r.json(kTlOutput)
 	failed = rawjson.Kind(rawjson.Get(result, "is_error")) == 't'
 	if inner := rawjson.Get(result, "result"); inner != nil && (failed || strings.HasSuffix(r.name, ".tool") && countMembers(result) <= 2) {
 		result = inner
+	}
+	if output := rawjson.Get(result, "output"); output != nil && rawjson.Get(result, "kwargs") != nil && countMembers(result) == 2 {
+		result = ingest.NormaliseResult(output)
 	}
 	return result, failed
 }

@@ -2,8 +2,10 @@ package otlp
 
 import (
 	"bytes"
+	"strings"
 
 	"pave/ingest"
+	"pave/ingest/python"
 	"pave/ingest/rawjson"
 )
 
@@ -93,6 +95,21 @@ func countMembers(raw []byte) (n int) {
 		}
 		n++
 	}
+}
+
+// pythonArgs takes arguments that a Python framework wrote for people, as LangChain does, for what they say.
+func pythonArgs(raw []byte) []byte {
+	text := rawjson.Text(raw)
+	if rawjson.Kind(raw) != '"' || !strings.HasPrefix(text, "{") || !strings.HasSuffix(text, "}") {
+		return raw
+	}
+	if _, isJSON := rawjson.Contained(text, rawjson.Limits{}); isJSON {
+		return raw
+	}
+	if value, err := python.JSON(text); err == nil && rawjson.Kind(value) == '{' {
+		return value
+	}
+	return raw
 }
 
 // unwrapCallArgs takes the positional and named arguments of a Python or JavaScript call, {"args":[..],"kwargs":{..}},

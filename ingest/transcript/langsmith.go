@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"pave/ingest"
+	"pave/ingest/python"
 	"pave/ingest/rawjson"
 )
 
@@ -107,7 +108,7 @@ func unwrapInputs(inputs []byte) []byte {
 		return raw
 	}
 	if trimmed := strings.TrimSpace(input); strings.HasPrefix(trimmed, "{") {
-		if raw, err := pyJSON(trimmed); err == nil && rawjson.Kind(raw) == '{' {
+		if raw, err := python.JSON(trimmed); err == nil && rawjson.Kind(raw) == '{' {
 			return raw
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"pave/flows"
 	"pave/ingest"
+	"pave/ingest/python"
 	"pave/ingest/rawjson"
 )
 
@@ -53,7 +54,7 @@ func (s *sink) stepsRow(in *input, fields []string, row, line int) error {
 		if !strings.Contains(field, agentAction) {
 			continue
 		}
-		raw, err := pyJSON(strings.ToValidUTF8(field, "\uFFFD"))
+		raw, err := python.JSON(strings.ToValidUTF8(field, "\uFFFD"))
 		if err != nil {
 			return fmt.Errorf("row %d: %w", row, err)
 		}

@@ -1,4 +1,5 @@
-package transcript
+// Package python reads values as Python writes them for people: some frameworks log them so.
+package python
 
 import (
 	"errors"
@@ -11,22 +12,21 @@ import (
 	"pave/ingest/rawjson"
 )
 
-// Some frameworks log values as Python writes them for people. pyJSON reads such a text as JSON: dicts, lists, tuples
-// and sets, strings of any quotes, numbers, True, False, None, and objects as Name(key=value), which become
-// {"<name>": "Name", "key": value} with what has no key under "args".
-
-// pyName is the member that holds the name of a Python object.
-const pyName = "<name>"
+// nameMember is the member that holds the name of a Python object.
+const nameMember = "<name>"
 
 const (
-	maxPyDepth = 64
-	maxPyNodes = 200_000
+	maxDepth = 64
+	maxNodes = 200_000
 )
 
-var errPython = errors.New("not a Python value")
+var errValue = errors.New("not a Python value")
 
-func pyJSON(text string) ([]byte, error) {
-	p := pyParser{text: text}
+// JSON reads such a text as JSON: dicts, lists, tuples and sets, strings of any quotes, numbers, True, False, None, and
+// objects as Name(key=value), which become {"<name>": "Name", "key": value} with what has no key under "args". What is too
+// deep or too long, or no value, is an error.
+func JSON(text string) ([]byte, error) {
+	p := parser{text: text}
 	if err := p.value(0); err != nil {
 		return nil, err
 	}
@@ -36,25 +36,25 @@ func pyJSON(text string) ([]byte, error) {
 	return p.out, nil
 }
 
-type pyParser struct {
+type parser struct {
 	text  string
 	pos   int
 	nodes int
 	out   []byte
 }
 
-func (p *pyParser) fail(want string) error {
-	return fmt.Errorf("%w: %s is expected at byte %d", errPython, want, p.pos)
+func (p *parser) fail(want string) error {
+	return fmt.Errorf("%w: %s is expected at byte %d", errValue, want, p.pos)
 }
 
-func (p *pyParser) space() {
+func (p *parser) space() {
 	for p.pos < len(p.text) && strings.IndexByte(" \t\r\n", p.text[p.pos]) >= 0 {
 		p.pos++
 	}
 }
 
 // next skips white space and returns the byte there, 0 at the end.
-func (p *pyParser) next() byte {
+func (p *parser) next() byte {
 	p.space()
 	if p.pos < len(p.text) {
 		return p.text[p.pos]
@@ -62,9 +62,9 @@ func (p *pyParser) next() byte {
 	return 0
 }
 
-func (p *pyParser) value(depth int) error {
-	if p.nodes++; depth > maxPyDepth || p.nodes > maxPyNodes {
-		return fmt.Errorf("%w: too deep or too long", errPython)
+func (p *parser) value(depth int) error {
+	if p.nodes++; depth > maxDepth || p.nodes > maxNodes {
+		return fmt.Errorf("%w: too deep or too long", errValue)
 	}
 	switch c := p.next(); {
 	case c == '{':
@@ -90,7 +90,7 @@ func (p *pyParser) value(depth int) error {
 }
 
 // dict reads {key: value, ...}, or a set.
-func (p *pyParser) dict(depth int) error {
+func (p *parser) dict(depth int) error {
 	p.pos++
 	start, isSet := len(p.out), false
 	p.out = append(p.out, '{')
@@ -140,7 +140,7 @@ func (p *pyParser) dict(depth int) error {
 }
 
 // list reads the elements of a list or tuple.
-func (p *pyParser) list(closing byte, depth int) error {
+func (p *parser) list(closing byte, depth int) error {
 	p.pos++
 	p.out = append(p.out, '[')
 	for i := 0; ; i++ {
@@ -165,7 +165,7 @@ func (p *pyParser) list(closing byte, depth int) error {
 	return nil
 }
 
-func (p *pyParser) number() error {
+func (p *parser) number() error {
 	start := p.pos
 	for p.pos < len(p.text) && strings.IndexByte("+-.0123456789eE_", p.text[p.pos]) >= 0 {
 		p.pos++
@@ -185,7 +185,7 @@ func (p *pyParser) number() error {
 }
 
 // str reads a string and those that follow it directly, which are one.
-func (p *pyParser) str() error {
+func (p *parser) str() error {
 	var b strings.Builder
 	for c := p.next(); c == '"' || c == '\''; c = p.next() {
 		quote := string(c)
@@ -201,7 +201,7 @@ func (p *pyParser) str() error {
 	return nil
 }
 
-func (p *pyParser) quoted(b *strings.Builder, quote string) error {
+func (p *parser) quoted(b *strings.Builder, quote string) error {
 	for p.pos < len(p.text) {
 		rest := p.text[p.pos:]
 		if strings.HasPrefix(rest, quote) {
@@ -223,7 +223,7 @@ func (p *pyParser) quoted(b *strings.Builder, quote string) error {
 }
 
 // escape writes what the escape at the start of rest means and returns its length.
-func (p *pyParser) escape(b *strings.Builder, rest string) int {
+func (p *parser) escape(b *strings.Builder, rest string) int {
 	if i := strings.IndexByte("abfnrtv0", rest[1]); i >= 0 {
 		b.WriteByte("\a\b\f\n\r\t\v\x00"[i])
 		return 2
@@ -245,7 +245,7 @@ func (p *pyParser) escape(b *strings.Builder, rest string) int {
 }
 
 // word reads True, False, None, nan, inf, a prefixed string, or an object Name(...).
-func (p *pyParser) word(depth int) error {
+func (p *parser) word(depth int) error {
 	start := p.pos
 	for p.pos < len(p.text) && (p.text[p.pos] == '_' || p.text[p.pos] == '.' || p.text[p.pos] >= '0' && p.text[p.pos] <= '9' || p.text[p.pos]|0x20 >= 'a' && p.text[p.pos]|0x20 <= 'z') {
 		p.pos++
@@ -274,9 +274,9 @@ func (p *pyParser) word(depth int) error {
 	return p.fail("a value")
 }
 
-func (p *pyParser) object(name string, depth int) error {
+func (p *parser) object(name string, depth int) error {
 	p.pos++
-	p.out = append(rawjson.AppendString(append(p.out, '{'), pyName), ':')
+	p.out = append(rawjson.AppendString(append(p.out, '{'), nameMember), ':')
 	p.out = rawjson.AppendString(p.out, name)
 	var args [][]byte
 	for i := 0; ; i++ {
@@ -321,7 +321,7 @@ func (p *pyParser) object(name string, depth int) error {
 }
 
 // keyword consumes "name=" of an argument, "" when it has none.
-func (p *pyParser) keyword() string {
+func (p *parser) keyword() string {
 	p.space()
 	i := p.pos
 	for i < len(p.text) && (p.text[i] == '_' || p.text[i] >= '0' && p.text[i] <= '9' || p.text[i]|0x20 >= 'a' && p.text[i]|0x20 <= 'z') {
