@@ -154,7 +154,7 @@ func dataFlow(d *observer.DataFlow) *gen.DataFlow {
 		return nil
 	}
 	return &gen.DataFlow{
-		Sampled: d.Sampled, Explained: d.Explained,
+		Sampled: d.Sampled, Explained: d.Explained, Applicable: d.Applicable, HeldOut: heldOut(d.HeldOut),
 		Steps: list(d.Steps, func(s observer.StepFlow) []gen.ArgFlow {
 			return list(s.Args, func(a observer.ArgFlow) gen.ArgFlow { return argFlow(ofList(a, s.Each)) })
 		}),
@@ -163,6 +163,14 @@ func dataFlow(d *observer.DataFlow) *gen.DataFlow {
 				Examples: list(in.Examples, func(v any) gen.JSON { return value.Encode(v) })}
 		}),
 	}
+}
+
+// heldOut is nil where it was not measured.
+func heldOut(h observer.HeldOut) *gen.HeldOut {
+	if h.Windows == 0 {
+		return nil
+	}
+	return &gen.HeldOut{Windows: h.Windows, Exact: h.Exact, Predictions: h.Predictions, Right: h.Right}
 }
 
 // ofList says where an element of a step's list comes from: * stands for its index.

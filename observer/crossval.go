@@ -39,10 +39,12 @@ func (d *decision) crossValidated(a argument, copies bool) float64 {
 }
 
 // half deals sessions into two halves by their ids.
-func half(session string) int {
+func half(session string) int { return int(sessionHash(session)>>7) & 1 }
+
+func sessionHash(session string) uint32 {
 	h := fnv.New32a()
 	h.Write([]byte(session))
-	return int(h.Sum32()>>7) & 1
+	return h.Sum32()
 }
 
 // mostVoted is the source that explains most of the occurrences.

@@ -107,6 +107,8 @@ type DataFlow struct {
 	Explained int
 	// Applicable is the number of these in which moreover every input was knowable before the first step.
 	Applicable int
+	// HeldOut is the result on sessions that the mappings were not found in; not measured for a Pattern that is Partial.
+	HeldOut HeldOut
 }
 
 // StepFlow explains one step's arguments, sorted by name.

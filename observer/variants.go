@@ -242,6 +242,7 @@ func (d *decision) variants(blocked bool) []variant {
 			first[i] = d.arguments[i].first()
 		}
 		v := d.build(first, nil)
+		v.flow.HeldOut = d.heldOut(first)
 		left.drop(v.fit)
 		out = append(out, v)
 	}

@@ -1618,9 +1618,15 @@ type CompileReport struct {
 
 // DataFlow defines model for DataFlow.
 type DataFlow struct {
+	// Applicable Of these
+	Applicable int `json:"applicable,omitempty,omitzero"`
+
 	// Explained Occurrences in which every mapping held at once.
-	Explained int         `json:"explained"`
-	Inputs    []FlowInput `json:"inputs"`
+	Explained int `json:"explained"`
+
+	// HeldOut The mappings on sessions that they were not found in: the examined sessions are dealt into two halves by a hash of their ids, the sources are found anew in one half and tried on the other, both ways.
+	HeldOut *HeldOut    `json:"held_out,omitempty"`
+	Inputs  []FlowInput `json:"inputs"`
 
 	// Sampled Occurrences examined.
 	Sampled int         `json:"sampled"`
@@ -2010,6 +2016,21 @@ type GoldenTest struct {
 // Health defines model for Health.
 type Health struct {
 	Status string `json:"status"`
+}
+
+// HeldOut The mappings on sessions that they were not found in: the examined sessions are dealt into two halves by a hash of their ids, the sources are found anew in one half and tried on the other, both ways.
+type HeldOut struct {
+	// Exact Of these, in how many every mapping gave what was recorded.
+	Exact int `json:"exact"`
+
+	// Predictions Arguments that the mappings gave in them.
+	Predictions int `json:"predictions"`
+
+	// Right Of these, how many as recorded.
+	Right int `json:"right"`
+
+	// Windows Occurrences tried.
+	Windows int `json:"windows"`
 }
 
 // IngestReceipt defines model for IngestReceipt.

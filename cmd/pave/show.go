@@ -60,6 +60,7 @@ func showEvidence(w io.Writer, p *gen.Proposal) {
 	}
 	if d := pattern.DataFlow; d != nil {
 		fmt.Fprintf(w, "  every mapping held at once in %d of %d examined occurrences (%s)\n", d.Explained, d.Sampled, share(d.Explained, d.Sampled))
+		showHeldOut(w, d.HeldOut)
 	}
 	var sessions []string
 	for _, o := range pattern.Examples {
@@ -68,6 +69,15 @@ func showEvidence(w io.Writer, p *gen.Proposal) {
 	if len(sessions) > 0 {
 		fmt.Fprintf(w, "  for example in %s\n", output.Clean(strings.Join(sessions[:min(3, len(sessions))], ", ")))
 	}
+}
+
+// showHeldOut says how the mappings did on sessions that they were not found in.
+func showHeldOut(w io.Writer, h *gen.HeldOut) {
+	if h == nil {
+		return
+	}
+	fmt.Fprintf(w, "  found in one half of these sessions and tried on the other, both ways: exact in %d of %d (%s), %d of %d arguments (%s)\n",
+		h.Exact, h.Windows, share(h.Exact, h.Windows), h.Right, h.Predictions, share(h.Right, h.Predictions))
 }
 
 // weeksOf says how a path is spread over the weeks.
