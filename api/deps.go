@@ -24,7 +24,7 @@ import (
 	"pave/observer"
 )
 
-// Deps are the parts of the domain that the API speaks for. All fields but Rates are required.
+// Deps are the parts of the domain that the API speaks for. All fields but Losses and Rates are required.
 type Deps struct {
 	Recorder    Recorder
 	Sessions    Sessions
@@ -49,11 +49,14 @@ type Deps struct {
 	DeadLetters DeadLetters
 	Deletions   Deletions
 	Redaction   Redaction
+	Losses      *Losses             // what could not be used; nil takes a new one
 	Rates       *ingest.RateLimiter // of the JSON API; nil is no limit
 }
 
 // DeadLetters are the telemetry requests that could not be read.
 type DeadLetters interface {
+	// Count is how many are kept.
+	Count() int
 	// List returns up to limit letters after the id, oldest first, without their bodies.
 	List(tenant, after string, limit int) ([]deadletter.Letter, error)
 	// Retry takes a letter as if it were sent now, and removes it when that went well.
@@ -253,4 +256,6 @@ type Status interface {
 	// Ready lists what keeps the service from its work; none means ready.
 	Ready(ctx context.Context) []string
 	Stats(ctx context.Context) (store.Stats, error)
+	// Retention is how long sessions are kept after their start; 0 is for ever.
+	Retention() time.Duration
 }

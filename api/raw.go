@@ -76,6 +76,7 @@ func (s *Server) recordToolCalls(c echo.Context) error {
 		counted.records = len(events) + len(rejected)
 	}
 	if len(events) == 0 && len(rejected) > 0 {
+		s.metrics.ingested(0, 0, len(rejected))
 		return nothingAccepted(rejected)
 	}
 	receipt, err := s.deps.Recorder.Record(ctx, tenant, events)
@@ -83,6 +84,9 @@ func (s *Server) recordToolCalls(c echo.Context) error {
 		return storeError(err)
 	}
 	s.metrics.ingested(receipt.Accepted, receipt.Duplicates, len(rejected))
+	for _, bad := range rejected {
+		s.deps.Losses.Add(Loss{Via: intakes["recordToolCalls"], Reason: string(bad.Code)}, 1, time.Now())
+	}
 	out := gen.IngestReceipt{Accepted: receipt.Accepted, Duplicates: receipt.Duplicates, RejectedCount: len(rejected),
 		Rejected: list(rejected[:min(len(rejected), maxRejected)], rejectedRecord)}
 	for _, w := range receipt.Warnings {

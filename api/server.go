@@ -54,6 +54,7 @@ type Server struct {
 	draining atomic.Bool
 	drained  chan struct{} // closed when draining begins
 	warned   pace
+	started  time.Time
 }
 
 // New builds a server over its dependencies. It fails when a route and the contract do not agree.
@@ -69,7 +70,10 @@ func New(deps Deps, opts Options) (*Server, error) {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
 	opts.Limits = opts.Limits.WithDefaults()
-	s := &Server{deps: deps, opts: opts, log: opts.Logger, contract: c, metrics: newMetrics(deps.Status, deps.Mining), ui: newUI(), drained: make(chan struct{}),
+	if deps.Losses == nil {
+		deps.Losses = new(Losses)
+	}
+	s := &Server{deps: deps, opts: opts, log: opts.Logger, contract: c, metrics: newMetrics(deps.Status, deps.Mining), ui: newUI(), drained: make(chan struct{}), started: time.Now(),
 		limiter: newLimiter(opts.Rates), seal: newSeal(opts.CursorKey)}
 	e := echo.New()
 	e.HideBanner, e.HidePort = true, true
@@ -158,6 +162,7 @@ func (s *Server) observe(next echo.HandlerFunc) echo.HandlerFunc {
 		}
 		took := time.Since(start)
 		s.metrics.request(name, c.Response().Status, took)
+		s.lostRequest(name, c.Response().Status, start)
 		s.log.DebugContext(c.Request().Context(), "request", "request_id", id.String(), "operation", name,
 			"status", c.Response().Status, "duration_ms", took.Milliseconds(), "peer", c.RealIP())
 		return nil

@@ -44,6 +44,7 @@ type calm struct{}
 
 func (calm) Ready(context.Context) []string             { return nil }
 func (calm) Stats(context.Context) (store.Stats, error) { return store.Stats{Events: 7}, nil }
+func (calm) Retention() time.Duration                   { return 90 * 24 * time.Hour }
 
 // bare is a server without a domain: enough for what happens before a handler calls it.
 func bare(t *testing.T, change func(*Deps, *Options)) *Server {

@@ -1,13 +1,17 @@
 package api
 
 import (
+	"compress/gzip"
 	"context"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/andybalholm/brotli"
 	"github.com/stretchr/testify/require"
 
 	"pave/flows"
@@ -34,6 +38,49 @@ func TestUIServesFilesAndPages(t *testing.T) {
 	require.Contains(t, script.Header().Get("Content-Type"), "javascript")
 	require.Contains(t, script.Header().Get("Cache-Control"), "immutable")
 	require.Equal(t, http.StatusMethodNotAllowed, call(s, http.MethodPost, "/ui/", "").Code)
+}
+
+// Files are sent compressed to who can read that, kept by their tags, and whole to everybody else.
+func TestUIFilesAreCompressed(t *testing.T) {
+	s := bare(t, nil)
+	page := call(s, http.MethodGet, "/ui/", "")
+	require.Empty(t, page.Header().Get("Content-Encoding"))
+	require.NotEmpty(t, page.Header().Get("ETag"))
+	_, rest, _ := strings.Cut(page.Body.String(), `src="`)
+	script, _, _ := strings.Cut(rest, `"`)
+	plain := call(s, http.MethodGet, script, "")
+	unpack := map[string]func(io.Reader) (io.Reader, error){
+		"":     func(r io.Reader) (io.Reader, error) { return r, nil },
+		"gzip": func(r io.Reader) (io.Reader, error) { return gzip.NewReader(r) },
+		"br":   func(r io.Reader) (io.Reader, error) { return brotli.NewReader(r), nil },
+	}
+	tags := map[string]bool{}
+	for accept, want := range map[string]string{
+		"gzip, deflate, br": "br", "gzip": "gzip", "GZIP;q=0.5": "gzip", "br;q=0, gzip;q=1": "gzip", "br; q=0": "", "identity": "", "x-gzip": "", "zstd": "", "": "",
+	} {
+		w := call(s, http.MethodGet, script, "", "Accept-Encoding", accept)
+		require.Equal(t, http.StatusOK, w.Code)
+		require.Equal(t, want, w.Header().Get("Content-Encoding"), accept)
+		require.Equal(t, "Accept-Encoding", w.Header().Get("Vary"))
+		require.Equal(t, w.Header().Get("Content-Length"), strconv.Itoa(w.Body.Len()))
+		if want != "" {
+			require.Less(t, w.Body.Len(), plain.Body.Len()/2)
+		}
+		tag := w.Header().Get("ETag")
+		tags[tag] = true
+		again := call(s, http.MethodGet, script, "", "Accept-Encoding", accept, "If-None-Match", `"other", W/`+tag)
+		require.Equal(t, http.StatusNotModified, again.Code)
+		require.Zero(t, again.Body.Len())
+		r, err := unpack[want](w.Body)
+		require.NoError(t, err)
+		got, err := io.ReadAll(r)
+		require.NoError(t, err)
+		require.Equal(t, plain.Body.String(), string(got), accept)
+	}
+	require.Len(t, tags, 3, "each form has its own tag")
+	head := call(s, http.MethodHead, script, "")
+	require.Equal(t, strconv.Itoa(plain.Body.Len()), head.Header().Get("Content-Length"))
+	require.Zero(t, head.Body.Len())
 }
 
 // oneKey knows a single secret.

@@ -709,6 +709,11 @@ type ClientInterface interface {
 	// Corresponds with GET /api/v1/schemas/flow (the `GetFlowSchema` operationId).
 	GetFlowSchema(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// GetService What the service holds, for how long, and what it could not take.
+	//
+	// Corresponds with GET /api/v1/service (the `GetService` operationId).
+	GetService(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ListSessions Assembled sessions, newest first.
 	//
 	// Corresponds with GET /api/v1/sessions (the `ListSessions` operationId).
@@ -2584,6 +2589,21 @@ func (c *Client) ResumeRun(ctx context.Context, id ID, params *ResumeRunParams, 
 // Corresponds with GET /api/v1/schemas/flow (the `GetFlowSchema` operationId).
 func (c *Client) GetFlowSchema(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetFlowSchemaRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetService What the service holds, for how long, and what it could not take.
+//
+// Corresponds with GET /api/v1/service (the `GetService` operationId).
+func (c *Client) GetService(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetServiceRequest(c.Server)
 	if err != nil {
 		return nil, err
 	}
@@ -6794,6 +6814,33 @@ func NewGetFlowSchemaRequest(server string) (*http.Request, error) {
 	return req, nil
 }
 
+// NewGetServiceRequest constructs an http.Request for the GetService method
+func NewGetServiceRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/service")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewListSessionsRequest constructs an http.Request for the ListSessions method
 func NewListSessionsRequest(server string, params *ListSessionsParams) (*http.Request, error) {
 	var err error
@@ -9313,6 +9360,13 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /api/v1/schemas/flow (the `GetFlowSchema` operationId).
 	GetFlowSchemaWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetFlowSchemaResponse, error)
+
+	// GetServiceWithResponse What the service holds, for how long, and what it could not take.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/service (the `GetService` operationId).
+	GetServiceWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetServiceResponse, error)
 
 	// ListSessionsWithResponse Assembled sessions, newest first.
 	//
@@ -12995,6 +13049,54 @@ func (r GetFlowSchemaResponse) ContentType() string {
 	return ""
 }
 
+type GetServiceResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Service
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *ProblemAnswer
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetServiceResponse) GetJSON200() *Service {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r GetServiceResponse) GetApplicationProblemJSONDefault() *ProblemAnswer {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r GetServiceResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetServiceResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetServiceResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetServiceResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type ListSessionsResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -16246,6 +16348,19 @@ func (c *ClientWithResponses) GetFlowSchemaWithResponse(ctx context.Context, req
 	return ParseGetFlowSchemaResponse(rsp)
 }
 
+// GetServiceWithResponse What the service holds, for how long, and what it could not take.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/service (the `GetService` operationId).
+func (c *ClientWithResponses) GetServiceWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetServiceResponse, error) {
+	rsp, err := c.GetService(ctx, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetServiceResponse(rsp)
+}
+
 // ListSessionsWithResponse Assembled sessions, newest first.
 //
 // Returns a wrapper object for the known response body format(s).
@@ -19447,6 +19562,39 @@ func ParseGetFlowSchemaResponse(rsp *http.Response) (*GetFlowSchemaResponse, err
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
 		var dest JSONSchema
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest ProblemAnswer
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetServiceResponse parses an HTTP response from a GetServiceWithResponse call
+func ParseGetServiceResponse(rsp *http.Response) (*GetServiceResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetServiceResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Service
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}

@@ -205,6 +205,9 @@ type ServerInterface interface {
 	// GetFlowSchema The JSON Schema (2020-12) of flow files.
 	// (GET /api/v1/schemas/flow)
 	GetFlowSchema(ctx echo.Context) error
+	// GetService What the service holds, for how long, and what it could not take.
+	// (GET /api/v1/service)
+	GetService(ctx echo.Context) error
 	// ListSessions Assembled sessions, newest first.
 	// (GET /api/v1/sessions)
 	ListSessions(ctx echo.Context, params ListSessionsParams) error
@@ -1818,6 +1821,15 @@ func (w *ServerInterfaceWrapper) GetFlowSchema(ctx echo.Context) error {
 	return err
 }
 
+// GetService converts echo context to params.
+func (w *ServerInterfaceWrapper) GetService(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetService(ctx)
+	return err
+}
+
 // ListSessions converts echo context to params.
 func (w *ServerInterfaceWrapper) ListSessions(ctx echo.Context) error {
 	var err error
@@ -2578,6 +2590,7 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.POST(options.BaseURL+"/api/v1/webhooks/:id/deliveries/:delivery/redeliver", wrapper.Redeliver, options.OperationMiddlewares["redeliver"]...)
 	router.GET(options.BaseURL+"/api/v1/policies", wrapper.GetPolicy, options.OperationMiddlewares["getPolicy"]...)
 	router.PUT(options.BaseURL+"/api/v1/policies", wrapper.PutPolicy, options.OperationMiddlewares["putPolicy"]...)
+	router.GET(options.BaseURL+"/api/v1/service", wrapper.GetService, options.OperationMiddlewares["getService"]...)
 	router.GET(options.BaseURL+"/healthz", wrapper.GetHealth, options.OperationMiddlewares["getHealth"]...)
 	router.GET(options.BaseURL+"/readyz", wrapper.GetReadiness, options.OperationMiddlewares["getReadiness"]...)
 	router.GET(options.BaseURL+"/version", wrapper.GetVersion, options.OperationMiddlewares["getVersion"]...)
@@ -5427,6 +5440,44 @@ func (response GetFlowSchemadefaultApplicationProblemPlusJSONResponse) VisitGetF
 	return err
 }
 
+type GetServiceRequestObject struct {
+}
+
+type GetServiceResponseObject interface {
+	VisitGetServiceResponse(w http.ResponseWriter) error
+}
+
+type GetService200JSONResponse Service
+
+func (response GetService200JSONResponse) VisitGetServiceResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetServicedefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetServicedefaultApplicationProblemPlusJSONResponse) VisitGetServiceResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListSessionsRequestObject struct {
 	Params ListSessionsParams
 }
@@ -6774,6 +6825,9 @@ type StrictServerInterface interface {
 	// GetFlowSchema The JSON Schema (2020-12) of flow files.
 	// (GET /api/v1/schemas/flow)
 	GetFlowSchema(ctx context.Context, request GetFlowSchemaRequestObject) (GetFlowSchemaResponseObject, error)
+	// GetService What the service holds, for how long, and what it could not take.
+	// (GET /api/v1/service)
+	GetService(ctx context.Context, request GetServiceRequestObject) (GetServiceResponseObject, error)
 	// ListSessions Assembled sessions, newest first.
 	// (GET /api/v1/sessions)
 	ListSessions(ctx context.Context, request ListSessionsRequestObject) (ListSessionsResponseObject, error)
@@ -8933,6 +8987,29 @@ func (sh *strictHandler) GetFlowSchema(ctx echo.Context) error {
 		return err
 	} else if validResponse, ok := response.(GetFlowSchemaResponseObject); ok {
 		return validResponse.VisitGetFlowSchemaResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetService operation middleware
+func (sh *strictHandler) GetService(ctx echo.Context) error {
+	var request GetServiceRequestObject
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetService(ctx.Request().Context(), request.(GetServiceRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetService")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetServiceResponseObject); ok {
+		return validResponse.VisitGetServiceResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

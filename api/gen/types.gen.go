@@ -268,6 +268,48 @@ func (e IngestWarningCode) Valid() bool {
 	}
 }
 
+// Defines values for LostVia.
+const (
+	LostViaJSON    LostVia = "json"
+	LostViaLogs    LostVia = "logs"
+	LostViaMetrics LostVia = "metrics"
+	LostViaTraces  LostVia = "traces"
+)
+
+// Valid indicates whether the value is a known member of the LostVia enum.
+func (e LostVia) Valid() bool {
+	switch e {
+	case LostViaJSON:
+		return true
+	case LostViaLogs:
+		return true
+	case LostViaMetrics:
+		return true
+	case LostViaTraces:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for LostWhat.
+const (
+	LostWhatRecords  LostWhat = "records"
+	LostWhatRequests LostWhat = "requests"
+)
+
+// Valid indicates whether the value is a known member of the LostWhat enum.
+func (e LostWhat) Valid() bool {
+	switch e {
+	case LostWhatRecords:
+		return true
+	case LostWhatRequests:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for MCPServerTransport.
 const (
 	MCPServerTransportStdio          MCPServerTransport = "stdio"
@@ -2128,6 +2170,23 @@ type LlmUsage struct {
 	OutputTokens    int64   `json:"output_tokens,omitempty,omitzero"`
 }
 
+// Lost defines model for Lost.
+type Lost struct {
+	Count  int64     `json:"count"`
+	LastAt time.Time `json:"last_at"`
+
+	// Reason A stable code.
+	Reason string   `json:"reason"`
+	Via    LostVia  `json:"via"`
+	What   LostWhat `json:"what"`
+}
+
+// LostVia defines model for Lost.Via.
+type LostVia string
+
+// LostWhat defines model for Lost.What.
+type LostWhat string
+
 // MCPServer defines model for MCPServer.
 type MCPServer struct {
 	Command   []string           `json:"command,omitempty,omitzero"`
@@ -3106,6 +3165,20 @@ type SchemaEdge struct {
 // Scope defines model for Scope.
 type Scope string
 
+// Service defines model for Service.
+type Service struct {
+	// DeadLetters Requests that could not be read and are kept.
+	DeadLetters int `json:"dead_letters"`
+
+	// Lost What was sent since the start of the service and could not be used, most first.
+	Lost []Lost `json:"lost"`
+
+	// RetentionDays Sessions are deleted this many days after their start, by the setting `retention.days`; 0 keeps them.
+	RetentionDays int       `json:"retention_days"`
+	StartedAt     time.Time `json:"started_at"`
+	Stored        Stored    `json:"stored"`
+}
+
 // Session defines model for Session.
 type Session struct {
 	// AtLimit only the first 50,000 events or 64 MiB of the session were read; the rest is stored and not assembled
@@ -3265,6 +3338,28 @@ type StepProfile struct {
 	StepID    string    `json:"step_id,omitempty,omitzero"`
 	StepIndex int       `json:"step_index"`
 	ToolName  string    `json:"tool_name"`
+}
+
+// Stored defines model for Stored.
+type Stored struct {
+	// Bytes On disk, where the engine can tell.
+	Bytes int64 `json:"bytes,omitempty,omitzero"`
+
+	// Events Records, copies included.
+	Events int64 `json:"events"`
+
+	// LlmCalls In assembled sessions.
+	LlmCalls int64 `json:"llm_calls"`
+
+	// Runs Finished flow runs.
+	Runs     int64 `json:"runs"`
+	Sessions int64 `json:"sessions"`
+
+	// ToolCalls In assembled sessions.
+	ToolCalls int64 `json:"tool_calls"`
+
+	// WaitingSessions Sessions with records that are not assembled yet.
+	WaitingSessions int64 `json:"waiting_sessions"`
 }
 
 // Tool defines model for Tool.

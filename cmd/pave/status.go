@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"time"
 
 	"pave/api"
+	"pave/api/gen"
 	"pave/cmd/pave/internal/output"
 )
 
@@ -40,12 +42,17 @@ func (c *statusCmd) Run(e *env) error {
 			return problemError(state.StatusCode(), state.Body)
 		}
 		ready = answer.Ready
-		return e.printValue(map[string]any{"version": v.JSON200, "readiness": answer}, func(w io.Writer) error {
+		held, err := cl.GetServiceWithResponse(e.ctx) // a key without the scope read learns the rest
+		if err != nil {
+			return requestError(err)
+		}
+		return e.printValue(map[string]any{"version": v.JSON200, "readiness": answer, "service": held.JSON200}, func(w io.Writer) error {
 			fmt.Fprintf(w, "pave %s (%s, API %s): %s\n", output.Clean(v.JSON200.Version), output.Clean(v.JSON200.Go), output.Clean(v.JSON200.API),
 				map[bool]string{true: "ready", false: "NOT ready"}[answer.Ready])
 			for _, reason := range answer.Reasons {
 				fmt.Fprintf(w, "  %s\n", output.Clean(reason))
 			}
+			printHeld(w, held.JSON200)
 			return nil
 		})
 	})
@@ -53,6 +60,24 @@ func (c *statusCmd) Run(e *env) error {
 		return errExit(api.ExitUnavailable)
 	}
 	return err
+}
+
+// printHeld says what the service holds and what it could not take; nothing where it did not say.
+func printHeld(w io.Writer, s *gen.Service) {
+	if s == nil {
+		return
+	}
+	keeps := "for ever"
+	if s.RetentionDays > 0 {
+		keeps = fmt.Sprintf("%d days", s.RetentionDays)
+	}
+	fmt.Fprintf(w, "%d sessions with %d tool calls, kept %s; %d flow runs\n", s.Stored.Sessions, s.Stored.ToolCalls, keeps, s.Stored.Runs)
+	for _, l := range s.Lost {
+		fmt.Fprintf(w, "  not usable since %s: %d %s (%s, %s)\n", s.StartedAt.Format(time.RFC3339), l.Count, l.What, output.Clean(string(l.Via)), output.Clean(l.Reason))
+	}
+	if s.DeadLetters > 0 {
+		fmt.Fprintf(w, "  %d requests could not be read and are kept: pave dead-letters list\n", s.DeadLetters)
+	}
 }
 
 func (c *statusCmd) metrics(e *env) error {

@@ -67,6 +67,7 @@ type App struct {
 	refused   *prometheus.CounterVec
 	letters   prometheus.Collector
 	expired   *prometheus.CounterVec
+	losses    api.Losses
 	dead      *deadLetters
 	rates     *ingest.RateLimiter
 	tools     *reach
@@ -235,8 +236,8 @@ func (a *App) openAPI(context.Context) (err error) {
 		Discuss: a.gate, Keys: a.gate, Admin: a.gate, Reports: a.gate, Walks: &walks{events: a.events},
 		Sessions:  a.sessions(),
 		Deletions: &deletions{gate: a.gate, from: a.sessions()}, Redaction: a.redact,
-		Status:      &status{gate: a.gate, events: a.events, disk: a.disk},
-		DeadLetters: a.dead, Rates: a.rates,
+		Status:      &status{gate: a.gate, events: a.events, disk: a.disk, keep: a.opts.Service.Retention},
+		DeadLetters: a.dead, Losses: &a.losses, Rates: a.rates,
 		Webhooks: a.gate, Once: a.gate,
 		OTLP: api.OTLP{Traces: a.receiver.Traces(), Logs: a.receiver.Logs(), Metrics: a.receiver.Metrics()},
 	}, api.Options{NoAuth: a.opts.NoAuth, LocalPrincipal: a.opts.LocalPrincipal, Logger: a.log, Version: a.opts.Version, Revision: a.opts.Revision,

@@ -15,6 +15,12 @@ type deadLetters struct {
 	receiver *otlp.Handler
 }
 
+// Count implements api.DeadLetters.
+func (d *deadLetters) Count() int {
+	count, _, _ := d.store.Stats()
+	return count
+}
+
 // List returns up to limit letters of the tenant after the one with the id, oldest first, without their bodies.
 func (d *deadLetters) List(tenant, after string, limit int) (letters []deadletter.Letter, err error) {
 	for _, id := range d.store.IDs() {

@@ -76,6 +76,7 @@ func (a *App) openReceiver(own config.Config, key []byte) error {
 			a.received.WithLabelValues(signal, "rejected").Add(float64(s.Rejected))
 			for reason, n := range s.Reasons {
 				a.refused.WithLabelValues(signal, reason).Add(float64(n))
+				a.losses.Add(api.Loss{Via: signal, Reason: reason}, n, time.Now())
 			}
 		}})
 	a.dead = &deadLetters{store: letters, receiver: a.receiver}

@@ -21,6 +21,7 @@ type status struct {
 	gate   *governance.Service
 	events store.Store
 	disk   *disk
+	keep   time.Duration // of sessions; 0 is for ever
 }
 
 var _ api.Status = (*status)(nil)
@@ -44,6 +45,9 @@ func (s *status) Ready(ctx context.Context) (reasons []string) {
 	}
 	return reasons
 }
+
+// Retention implements api.Status.
+func (s *status) Retention() time.Duration { return s.keep }
 
 // Stats implements api.Status.
 func (s *status) Stats(ctx context.Context) (store.Stats, error) {
