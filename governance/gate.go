@@ -1,6 +1,7 @@
 package governance
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -21,23 +22,16 @@ type GateDecision struct {
 
 // AuditDecisions adds decisions to the audit log, in their order, as one transaction.
 func (s *Service) AuditDecisions(ctx context.Context, tenant string, decisions []GateDecision) error {
-	return s.db.Update(ctx, func(tx *store.Tx) error {
-		for _, d := range decisions {
-			detail, err := json.Marshal(struct {
-				Allowed bool   `json:"allowed"`
-				Reason  string `json:"reason,omitempty"`
-			}{d.Allowed, d.Reason})
-			if err != nil {
-				return fmt.Errorf("audit detail: %w", err)
-			}
-			actor := d.Actor
-			if actor == "" {
-				actor = "anonymous"
-			}
-			if err := tx.Audit(tenant, store.AuditRow{At: d.At, Actor: actor, Action: d.Action, Object: d.Object, Detail: detail}); err != nil {
-				return err
-			}
+	rows := make([]store.AuditRow, len(decisions))
+	for i, d := range decisions {
+		detail, err := json.Marshal(struct {
+			Allowed bool   `json:"allowed"`
+			Reason  string `json:"reason,omitempty"`
+		}{d.Allowed, d.Reason})
+		if err != nil {
+			return fmt.Errorf("audit detail: %w", err)
 		}
-		return nil
-	})
+		rows[i] = store.AuditRow{At: d.At, Actor: cmp.Or(d.Actor, "anonymous"), Action: d.Action, Object: d.Object, Detail: detail}
+	}
+	return s.db.Update(ctx, func(tx *store.Tx) error { return tx.Audit(tenant, rows...) })
 }

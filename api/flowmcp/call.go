@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"time"
 
@@ -29,49 +30,70 @@ const (
 	codeForbidden       = -32047 // CW-E047
 )
 
-// caller handles the calls of one flow.
+// flowCall is one call of a flow, however it came in.
+type flowCall struct {
+	flow   *flows.Flow
+	actor  governance.Actor
+	known  bool // who calls was authenticated
+	input  map[string]any
+	bad    error // why there is no input
+	meta   map[string]any
+	header http.Header // nil over standard input and output
+}
+
+// caller handles the calls of one flow that come through the library.
 func (s *Server) caller(o *runs.Offer) mcp.ToolHandler {
-	flow := o.Flow
 	return func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		actor, err := s.admit(ctx, req, flow.Name)
-		if err != nil {
-			return nil, err
+		c := &flowCall{flow: o.Flow, meta: req.Params.Meta}
+		c.actor, c.known = actorOf(ctx, req.Extra)
+		c.input, c.bad = arguments(req.Params.Arguments)
+		if req.Extra != nil {
+			c.header = req.Extra.Header
 		}
-		input, err := arguments(req.Params.Arguments)
-		if err != nil {
-			return refusal(flow, err), nil
-		}
-		run := runs.Request{Flow: flow.Name, Input: input, TraceID: traceOf(req)}
-		if run.DynamicParams, err = s.params(ctx, actor, flow, req); err != nil {
-			return refusal(flow, err), nil
-		}
-		ctx, run.OnEvent = s.progress(ctx, req)
-		done, err := s.run(ctx, actor, run)
-		if err != nil {
-			return refusal(flow, err), nil
-		}
-		return answer(done), nil
+		ctx, onEvent := s.progress(ctx, req)
+		return s.perform(ctx, c, onEvent)
 	}
+}
+
+// perform lets a call through the gate and runs the flow. An error is a refusal of the gate; all else is told to the
+// model.
+func (s *Server) perform(ctx context.Context, c *flowCall, onEvent func(executor.Event)) (*mcp.CallToolResult, error) {
+	if err := s.admit(c); err != nil {
+		return nil, err
+	}
+	if c.bad != nil {
+		return refusal(c.flow, c.bad), nil
+	}
+	params, err := s.params(ctx, c)
+	if err != nil {
+		return refusal(c.flow, err), nil
+	}
+	done, err := s.run(ctx, c.actor, runs.Request{Flow: c.flow.Name, Input: c.input, TraceID: c.trace(), DynamicParams: params, OnEvent: onEvent})
+	if err != nil {
+		return refusal(c.flow, err), nil
+	}
+	return answer(done), nil
 }
 
 // admit is the gate of a call: who it is was found out before, and so was that it does not come too often; here is
 // whether the caller may run flows. Every decision is kept.
-func (s *Server) admit(ctx context.Context, req *mcp.CallToolRequest, flow string) (governance.Actor, error) {
-	actor, ok := actorOf(ctx, req.Extra)
-	if !ok {
-		s.audit.add(governance.GateDecision{Action: "mcp.call", Object: "flow/" + flow, Reason: "CW-E045 nobody was authenticated"})
-		return actor, &jsonrpc.Error{Code: codeUnauthenticated, Message: "CW-E045: the call has no authenticated caller"}
-	}
-	allowed := actor.Has(governance.ScopeRun)
-	d := governance.GateDecision{Actor: actor.Principal, Action: "mcp.call", Object: "flow/" + flow, Allowed: allowed}
-	if !allowed {
+func (s *Server) admit(c *flowCall) error {
+	d := governance.GateDecision{Actor: c.actor.Principal, Action: "mcp.call", Object: "flow/" + c.flow.Name}
+	var refused *jsonrpc.Error
+	switch {
+	case !c.known:
+		d.Reason = "CW-E045 nobody was authenticated"
+		refused = &jsonrpc.Error{Code: codeUnauthenticated, Message: "CW-E045: the call has no authenticated caller"}
+	case !c.actor.Has(governance.ScopeRun):
 		d.Reason = "CW-E047 the key lacks the scope run"
+		refused = &jsonrpc.Error{Code: codeForbidden, Message: `CW-E047: this needs the scope "run"`}
 	}
+	d.Allowed = refused == nil
 	s.audit.add(d)
-	if !allowed {
-		return actor, &jsonrpc.Error{Code: codeForbidden, Message: `CW-E047: this needs the scope "run"`}
+	if refused != nil {
+		return refused
 	}
-	return actor, nil
+	return nil
 }
 
 func arguments(raw json.RawMessage) (map[string]any, error) {
@@ -90,13 +112,13 @@ func arguments(raw json.RawMessage) (map[string]any, error) {
 }
 
 // params are the flow's dynamic params: secrets of the server that are bound to the caller, else headers of the request.
-func (s *Server) params(ctx context.Context, actor governance.Actor, flow *flows.Flow, req *mcp.CallToolRequest) (map[string]any, error) {
-	if len(flow.DynamicParams) == 0 {
+func (s *Server) params(ctx context.Context, c *flowCall) (map[string]any, error) {
+	if len(c.flow.DynamicParams) == 0 {
 		return nil, nil
 	}
 	out := map[string]any{}
-	for _, name := range flow.DynamicParams {
-		secret, bound := s.opts.Params[actor.Principal][name]
+	for _, name := range c.flow.DynamicParams {
+		secret, bound := s.opts.Params[c.actor.Principal][name]
 		if !bound {
 			secret, bound = s.opts.Params["*"][name]
 		}
@@ -108,22 +130,20 @@ func (s *Server) params(ctx context.Context, actor governance.Actor, flow *flows
 			out[name] = v
 			continue
 		}
-		if req.Extra != nil {
-			if v := req.Extra.Header.Get(HeaderParam + name); v != "" {
-				out[name] = v
-				continue
-			}
+		if v := c.header.Get(HeaderParam + name); v != "" {
+			out[name] = v
+			continue
 		}
 		return nil, flows.NewError(flows.CodeInvalid, fmt.Sprintf("the flow needs %s, which is no argument: the operator binds it to the caller's key, or the client sends the header %s%s", name, HeaderParam, name))
 	}
 	return out, nil
 }
 
-// traceOf is the trace that the call belongs to: of its metadata, else of the request's header.
-func traceOf(req *mcp.CallToolRequest) string {
-	parent, _ := req.Params.Meta["traceparent"].(string)
-	if parent == "" && req.Extra != nil {
-		parent = req.Extra.Header.Get("Traceparent")
+// trace is the trace that the call belongs to: of its metadata, else of the request's header.
+func (c *flowCall) trace() string {
+	parent, _ := c.meta["traceparent"].(string)
+	if parent == "" {
+		parent = c.header.Get("Traceparent")
 	}
 	return TraceID(parent)
 }

@@ -57,7 +57,12 @@ type Server struct {
 	log     *slog.Logger
 	mcp     *mcp.Server
 	handler http.Handler
-	stale   atomic.Bool // the catalogue changed since the tools were listed
+	changes atomic.Int64 // of the catalogue
+	listed  atomic.Int64 // changes that the list of tools has seen
+	pending atomic.Bool  // a timer brings the list up to date
+
+	direct direct
+	flows  atomic.Pointer[map[string]*flows.Flow] // offered, by the names of their tools
 
 	mu      sync.Mutex // held while the list is brought up to date
 	offered map[string]string
@@ -81,7 +86,9 @@ func New(o Options) *Server {
 		o.Rate = DefaultRate
 	}
 	s := &Server{limits: &limits{rate: o.Rate, per: map[string]*rate.Limiter{}}, opts: o, log: o.Logger, offered: map[string]string{}, hidden: map[string]string{}, audit: newJournal(o.Audit, o.Tenant, o.Logger)}
-	s.stale.Store(true)
+	s.changes.Store(1)
+	s.direct.init()
+	s.flows.Store(&map[string]*flows.Flow{})
 	s.mcp = mcp.NewServer(&mcp.Implementation{Name: "pave", Title: "pave flows", Version: o.Version}, &mcp.ServerOptions{
 		Instructions: "Each tool runs a reviewed flow: several tool calls in one, without thinking in between. Prefer a flow to its single steps. An answer that says that a flow stopped tells what is done and what remains: go on from there, do not start again.",
 		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{ListChanged: true}},
@@ -103,14 +110,22 @@ func New(o Options) *Server {
 
 // ServeHTTP serves streamable HTTP to a caller that was authenticated and admitted already.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request, actor governance.Actor) {
+	if r.Method == http.MethodPost && s.answerDirectly(w, r, actor) {
+		return
+	}
 	// The library hands what a token stands for on to each call, and keeps a session to the one who opened it.
 	verified := auth.RequireBearerToken(func(context.Context, string, *http.Request) (*auth.TokenInfo, error) {
-		return &auth.TokenInfo{UserID: actor.Tenant + "/" + actor.Principal, Extra: map[string]any{actorKey: actor}}, nil
+		return &auth.TokenInfo{UserID: owner(actor), Extra: map[string]any{actorKey: actor}}, nil
 	}, &auth.RequireBearerTokenOptions{AllowMissingExpiration: true})
 	r = r.Clone(r.Context())
 	r.Header.Set("Authorization", "Bearer verified")
-	verified(s.handler).ServeHTTP(w, r)
+	answered := &statusWriter{ResponseWriter: w}
+	verified(s.handler).ServeHTTP(answered, r)
+	s.direct.saw(r, owner(actor), answered.status)
 }
+
+// owner names who a session belongs to.
+func owner(actor governance.Actor) string { return actor.Tenant + "/" + actor.Principal }
 
 const actorKey = "pave.actor"
 
@@ -140,11 +155,13 @@ func (s *Server) ServeStdio(ctx context.Context, actor governance.Actor, transpo
 
 // Changed tells that flows or tools may have changed. Clients that are connected hear of it when their list did.
 func (s *Server) Changed() {
-	if s.stale.Swap(true) {
-		return
-	}
+	s.changes.Add(1)
 	for range s.mcp.Sessions() { // nobody to tell otherwise: the list is read when it is asked for
+		if s.pending.Swap(true) {
+			return
+		}
 		time.AfterFunc(settle, func() {
+			s.pending.Store(false)
 			if err := s.refresh(context.Background()); err != nil {
 				s.log.Warn("flows cannot be listed", "error", err)
 			}
@@ -156,31 +173,32 @@ func (s *Server) Changed() {
 // settle lets changes that come together be one.
 const settle = 50 * time.Millisecond
 
-// Close writes what the gate decided last and ends all sessions.
+// Close ends all calls and sessions, and writes what the gate decided last.
 func (s *Server) Close() error {
+	s.direct.close()
 	for session := range s.mcp.Sessions() {
 		_ = session.Close()
 	}
 	return s.audit.flush()
 }
 
-// refresh brings the list of tools up to date when the catalogue changed.
+// refresh brings the list of tools up to date when the catalogue changed. Who asks while another does waits for it.
 func (s *Server) refresh(ctx context.Context) error {
-	if !s.stale.Load() {
+	if s.listed.Load() == s.changes.Load() {
 		return nil
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.stale.Swap(false) {
+	seen := s.changes.Load()
+	if s.listed.Load() == seen {
 		return nil
 	}
 	reader := governance.Actor{Tenant: s.opts.Tenant, Principal: governance.SystemPrincipal, Scopes: []governance.Scope{governance.ScopeRead}}
 	offers, err := s.opts.Runs.Offers(context.WithoutCancel(ctx), reader)
 	if err != nil {
-		s.stale.Store(true)
 		return err
 	}
-	now, hidden := map[string]string{}, map[string]string{}
+	now, hidden, offered := map[string]string{}, map[string]string{}, map[string]*flows.Flow{}
 	hide := func(name, why string) {
 		if hidden[name] = why; s.hidden[name] != why {
 			s.log.InfoContext(ctx, "a flow is not offered over MCP", "flow", name, "reason", why)
@@ -199,7 +217,7 @@ func (s *Server) refresh(ctx context.Context) error {
 			continue
 		}
 		key := string(o.Definition) + "\x00" + o.Flow.Version
-		now[name] = key
+		now[name], offered[name] = key, o.Flow
 		if s.offered[name] != key {
 			s.mcp.AddTool(tool, s.caller(o))
 		}
@@ -210,6 +228,8 @@ func (s *Server) refresh(ctx context.Context) error {
 		}
 	}
 	s.offered, s.hidden = now, hidden
+	s.flows.Store(&offered)
+	s.listed.Store(seen)
 	return nil
 }
 

@@ -15,8 +15,10 @@ type benchCmd struct {
 	Planted  benchPlantedCmd  `cmd:"" help:"Planted flows found again in noisy logs."`
 	Executor benchExecutorCmd `cmd:"" help:"Steps of flows whose tool adds one in process."`
 	Analyzer benchAnalyzerCmd `cmd:"" help:"Compatible pairs, chains and flows from schemas of generated tools."`
+	Tools    benchToolsCmd    `cmd:"" help:"Flows called over MCP and tools of workers, by processes of their own."`
 	Process  benchProcessCmd  `cmd:"" help:"Size of the binary, start time, idle memory."`
 	Send     benchSendCmd     `cmd:"" hidden:"" help:"Send encoded calls to a server; the sender of bench ingest."`
+	Call     benchCallCmd     `cmd:"" hidden:"" help:"Call a flow over MCP, or work for a pool; the clients of bench tools."`
 }
 
 type benchIngestCmd struct {
@@ -80,6 +82,27 @@ type benchProcessCmd struct{}
 
 // Run measures the process.
 func (benchProcessCmd) Run(e *env) error { return runBench(e, bench.Process{}, "") }
+
+type benchToolsCmd struct {
+	Calls  int `help:"Calls over MCP, and as many in process and of a worker." env:"PAVE_CALLS" default:"21000"`
+	Memory int `help:"Calls between the two looks at memory." env:"PAVE_BENCH_MEMORY_CALLS" default:"100000"`
+}
+
+// Run measures flows over MCP.
+func (c *benchToolsCmd) Run(e *env) error {
+	return runBench(e, bench.Tools{Calls: c.Calls, Memory: c.Memory}, "")
+}
+
+type benchCallCmd struct {
+	URL     string `help:"Base of the server." required:""`
+	Role    string `help:"What to be." enum:"agent,worker" required:""`
+	AtATime int    `help:"Calls, or workers, at a time." required:""`
+}
+
+// Run calls.
+func (c *benchCallCmd) Run(e *env) error {
+	return bench.Caller{URL: c.URL, Key: e.g.Key, Role: c.Role, AtATime: c.AtATime}.Run(e.ctx, e.in, e.out)
+}
 
 type benchSendCmd struct {
 	URL      string `help:"Base of the server." required:""`

@@ -17,6 +17,7 @@ import (
 	bindhttp "pave/executor/bind/http"
 	"pave/flows"
 	"pave/governance"
+	"pave/governance/runs"
 	"pave/ingest"
 )
 
@@ -191,6 +192,30 @@ func (a *App) ApplyTools(ctx context.Context, doc []byte) error {
 	}
 	_, err = a.gate.ApplyToolFile(ctx, a.localActor(), file)
 	return err
+}
+
+// Activate proposes a flow file and brings it into service, as this machine's user, who must need no one else's approval.
+func (a *App) Activate(ctx context.Context, doc []byte) error {
+	flow, _, err := flows.ParseFlow(doc)
+	if err != nil {
+		return err
+	}
+	p, err := a.gate.Submit(ctx, a.localActor(), flow)
+	if err != nil {
+		return err
+	}
+	if p.Needs > 0 {
+		if _, err := a.gate.Review(ctx, a.localActor(), p.ID, governance.ReviewRequest{Verdict: governance.VerdictApprove, Digest: p.Digest}); err != nil {
+			return err
+		}
+	}
+	_, err = a.gate.Promote(ctx, a.localActor(), p.ID, governance.PromoteRequest{})
+	return err
+}
+
+// RunFlow runs the active version of a flow to its end, as this machine's user.
+func (a *App) RunFlow(ctx context.Context, name string, input map[string]any) (*runs.Run, error) {
+	return a.runs.Run(ctx, a.localActor(), runs.Request{Flow: name, Input: input})
 }
 
 func (a *App) localActor() governance.Actor {

@@ -1,0 +1,209 @@
+package flowmcp
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"pave/executor"
+	"pave/governance"
+	"pave/governance/runs"
+)
+
+// held are runs that wait until they are let go or cancelled, and say so.
+type held struct {
+	*ready
+	began, ended chan struct{}
+	let          chan struct{}
+}
+
+func (h *held) Run(ctx context.Context, actor governance.Actor, req runs.Request) (*runs.Run, error) {
+	h.began <- struct{}{}
+	defer func() { h.ended <- struct{}{} }()
+	select {
+	case <-h.let:
+		return h.ready.Run(ctx, actor, req)
+	case <-ctx.Done():
+		return &runs.Run{ID: "r", Flow: "echo", State: executor.StatusCancelled, Result: &executor.RunResult{}}, nil
+	}
+}
+
+// endpoint is a server whose callers are named by a header.
+type endpoint struct {
+	t      *testing.T
+	url    string
+	server *Server
+}
+
+func listen(t *testing.T, r Runs) *endpoint {
+	t.Helper()
+	s := New(Options{Rate: 1e9, Runs: r})
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		actor := governance.Actor{Tenant: "default", Principal: r.Header.Get("Who")}
+		if actor.Principal != "service:reader" {
+			actor.Scopes = []governance.Scope{governance.ScopeRun}
+		}
+		s.ServeHTTP(w, r, actor)
+	}))
+	t.Cleanup(func() { _ = s.Close(); web.Close() })
+	return &endpoint{t, web.URL, s}
+}
+
+// send is one request; the answer's body is read.
+func (e *endpoint) send(ctx context.Context, who, session, body string) (*http.Response, string, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, e.url, strings.NewReader(body))
+	if err != nil {
+		return nil, "", err
+	}
+	for k, v := range map[string]string{"Who": who, "Content-Type": "application/json", "Accept": "application/json, text/event-stream", headerSession: session} {
+		if v != "" {
+			r.Header.Set(k, v)
+		}
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return nil, "", err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	raw, err := io.ReadAll(resp.Body)
+	return resp, string(raw), err
+}
+
+func (e *endpoint) post(who, session, body string) (*http.Response, string) {
+	e.t.Helper()
+	resp, answer, err := e.send(e.t.Context(), who, session, body)
+	require.NoError(e.t, err)
+	return resp, answer
+}
+
+func (e *endpoint) open(who string) (session string) {
+	e.t.Helper()
+	resp, answer := e.post(who, "", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"test","version":"1"}}}`)
+	require.Equal(e.t, http.StatusOK, resp.StatusCode, answer)
+	session = resp.Header.Get(headerSession)
+	resp, answer = e.post(who, session, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	require.Equal(e.t, http.StatusAccepted, resp.StatusCode, answer)
+	return session
+}
+
+// What the library and the direct way answer to the same call is the same message.
+func TestBothWaysAnswerAlike(t *testing.T) {
+	e := listen(t, instant())
+	session := e.open("service:a")
+	resp, direct := e.post("service:a", session, `{"jsonrpc":"2.0","id":"x1","method":"tools/call","params":{"name":"echo","arguments":{"a":7}}}`)
+	require.Equal(t, "application/json", resp.Header.Get("Content-Type"), "one that wants its answer alone is answered directly")
+	resp, streamed := e.post("service:a", session, `{"jsonrpc":"2.0","id":"x1","method":"tools/call","params":{"name":"echo","arguments":{"a":7},"_meta":{"progressToken":1}}}`)
+	require.Equal(t, "text/event-stream", resp.Header.Get("Content-Type"), "progress comes before the answer")
+	_, streamed, found := strings.Cut(streamed, "data: ")
+	require.True(t, found)
+	assert.JSONEq(t, streamed, direct)
+	assert.JSONEq(t, `{"jsonrpc":"2.0","id":"x1","result":{"_meta":{"pave/run_id":"r","pave/status":"succeeded","pave/flow":"echo@1.0.0"},"content":[{"type":"text","text":"{\"a\":7}"}],"structuredContent":{"a":7}}}`, direct)
+
+	// What is not a call of an offered flow is the library's to answer.
+	for body, want := range map[string]string{
+		`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"nothing"}}`:                  "unknown tool",
+		`{"jsonrpc":"2.0","id":3,"method":"tools/list"}`:                                              `"name":"echo"`,
+		`{"jsonrpc":"2.0","method":"tools/call","params":{"name":"echo"}}`:                            "missing id",
+		`{"jsonrpc":"2.0","id":4,"method":"tools/call","params":{"name":"echo","arguments":[1]}}`:     "arguments must be an object",
+		`{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"echo","arguments":{"a":7}}`:  "malformed",
+		`[{"jsonrpc":"2.0","id":6,"method":"tools/call","params":{"name":"echo"}}]`:                   `"structuredContent":{"a":7}`,
+		`{"jsonrpc":"2.0","id":7.5,"method":"tools/call","params":{"name":"echo"}}`:                   "",
+		`{"jsonrpc":"2.0","id":null,"method":"tools/call","params":{"name":"echo","arguments":null}}`: "",
+	} {
+		resp, answer := e.post("service:a", session, body)
+		assert.NotEqual(t, "application/json", resp.Header.Get("Content-Type"), body)
+		assert.Contains(t, answer, want, body)
+	}
+}
+
+// A session is its owner's, also on the direct way, and ends when the client says so.
+func TestSessionsOfTheDirectWay(t *testing.T) {
+	e := listen(t, instant())
+	session := e.open("service:a")
+	resp, answer := e.post("service:a", session, call(2))
+	require.Contains(t, answer, echoed)
+	require.Equal(t, "application/json", resp.Header.Get("Content-Type"))
+	resp, answer = e.post("service:b", session, call(3))
+	require.Equal(t, http.StatusForbidden, resp.StatusCode, answer)
+	resp, answer = e.post("service:a", "made-up", call(4))
+	require.Equal(t, http.StatusNotFound, resp.StatusCode, answer)
+	_, answer = e.post("service:reader", e.open("service:reader"), call(5))
+	var refused struct {
+		Error struct {
+			Code    int
+			Message string
+		}
+	}
+	require.NoError(t, json.Unmarshal([]byte(answer), &refused), answer)
+	require.Equal(t, codeForbidden, refused.Error.Code)
+	require.Contains(t, refused.Error.Message, "CW-E047")
+
+	// Where the library's word is old, it is asked again, and the session goes on.
+	e.server.direct.mu.Lock()
+	old := e.server.direct.sessions[session]
+	old.seen = old.seen.Add(-2 * lately)
+	e.server.direct.sessions[session] = old
+	e.server.direct.mu.Unlock()
+	for i, want := range []string{"text/event-stream", "application/json"} {
+		resp, answer = e.post("service:a", session, call(10+i))
+		require.Equal(t, want, resp.Header.Get("Content-Type"))
+		require.Contains(t, answer, echoed)
+	}
+
+	r, err := http.NewRequest(http.MethodDelete, e.url, nil)
+	require.NoError(t, err)
+	r.Header.Set(headerSession, session)
+	r.Header.Set("Who", "service:a")
+	gone, err := http.DefaultClient.Do(r)
+	require.NoError(t, err)
+	_ = gone.Body.Close()
+	resp, answer = e.post("service:a", session, call(6))
+	require.Equal(t, http.StatusNotFound, resp.StatusCode, answer)
+}
+
+// A call on the direct way ends when the client cancels it and when the server closes, and not when the connection breaks.
+func TestCallsOfTheDirectWayEnd(t *testing.T) {
+	h := &held{instant(), make(chan struct{}, 4), make(chan struct{}, 4), make(chan struct{})}
+	e := listen(t, h)
+	session := e.open("service:a")
+	answers := make(chan string, 4)
+	begin := func(ctx context.Context, id int) {
+		go func() {
+			_, answer, err := e.send(ctx, "service:a", session, call(id))
+			if err != nil {
+				answer = err.Error()
+			}
+			answers <- answer
+		}()
+		<-h.began
+	}
+	begin(t.Context(), 2)
+	e.post("service:a", session, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}`)
+	require.Contains(t, <-answers, `"status":"cancelled"`)
+	<-h.ended
+
+	ctx, leave := context.WithCancel(t.Context())
+	begin(ctx, 3)
+	leave()
+	require.Contains(t, <-answers, "context canceled")
+	select {
+	case <-h.ended:
+		t.Fatal("the run ended with its connection")
+	case <-time.After(50 * time.Millisecond):
+	}
+	h.let <- struct{}{}
+	<-h.ended
+
+	begin(t.Context(), 4)
+	require.NoError(t, e.server.Close())
+	<-h.ended // Close waited for it
+	require.Contains(t, <-answers, `"status":"cancelled"`)
+}
