@@ -102,7 +102,7 @@ func (s *Service) SetFlowStatus(ctx context.Context, actor Actor, name, version 
 		}
 		var pins map[string]string
 		if req.Status == flows.StatusActive {
-			if pins, err = c.activate(v.Flow, req.AcceptDrift); err != nil {
+			if pins, err = c.activate(v, req.AcceptDrift); err != nil {
 				return err
 			}
 		}
@@ -115,13 +115,25 @@ func (s *Service) SetFlowStatus(ctx context.Context, actor Actor, name, version 
 }
 
 // activate checks that a version may run again and returns new pins when drift is accepted, else nil.
-func (c *change) activate(flow *flows.Flow, acceptDrift bool) (map[string]string, error) {
+func (c *change) activate(v *FlowVersion, acceptDrift bool) (map[string]string, error) {
+	flow := v.Flow
 	tools, err := toolsIn(&c.Reader, c.tenant)
 	if err != nil {
 		return nil, err
 	}
 	now := tools.contentOf(flow)
 	if err := c.checkRunnable(flow, now); err != nil {
+		return nil, err
+	}
+	row, err := c.Proposal(c.tenant, v.ProposalID)
+	if err != nil {
+		return nil, notFound(err, "the proposal %q that flow %s@%s was approved as is gone; propose it again", v.ProposalID, flow.Name, flow.Version)
+	}
+	approved, err := load(&c.Reader, c.tenant, row)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.policy.DecideAgain(&approved.Proposal, now.safety).Err(); err != nil {
 		return nil, err
 	}
 	if drift := drifted(flow.ToolSchemaHashes, now.hashes); len(drift) > 0 && !acceptDrift {

@@ -172,7 +172,7 @@ func TestApplyToolsRefusesAsAWhole(t *testing.T) {
 	require.Equal(t, "better words", history[0].Tool.Description)
 }
 
-// A tool that becomes more dangerous takes its flows out of service: they may need other approvals.
+// A tool that becomes more dangerous takes its flows out of service, until they have the approvals that they need now.
 func TestWorseSideEffectsTakeFlowsOutOfService(t *testing.T) {
 	b := newBench(t)
 	b.promoted()
@@ -185,8 +185,23 @@ func TestWorseSideEffectsTakeFlowsOutOfService(t *testing.T) {
 	refused(t, flows.CodeFlowStatus, err, "needs_review")
 
 	_, err = b.SetFlowStatus(ctx, bob, "user_by_email", "1.0.0", governance.StatusRequest{Status: flows.StatusActive, Reason: "looked at it"})
+	refused(t, flows.CodeApprovalsMissing, err, "rose from read to destructive")
+	b.apply(tool("get_user", "user_id", "name", flows.EffectWrite))
+	_, err = b.SetFlowStatus(ctx, bob, "user_by_email", "1.0.0", governance.StatusRequest{Status: flows.StatusActive, AcceptDrift: true})
+	refused(t, flows.CodeApprovalsMissing, err, "1 of 2")
+
+	// Proposed again, it is approved as what it is.
+	p, err := b.Submit(ctx, alice, userFlow("user_by_email"))
 	require.NoError(t, err)
+	b.approve(p.ID, bob, carol)
+	v, err := b.Promote(ctx, bob, p.ID, governance.PromoteRequest{})
+	require.NoError(t, err)
+	_, err = b.Rollback(ctx, bob, "user_by_email", governance.RollbackRequest{})
+	refused(t, flows.CodeApprovalsMissing, err, "1 of 2")
 	require.Empty(t, b.apply(getUser()).NeedsReview, "a tool that got safer needs no review")
+	back, err := b.Rollback(ctx, bob, "user_by_email", governance.RollbackRequest{})
+	require.NoError(t, err)
+	require.Equal(t, []string{"1.0.1", "1.0.0"}, []string{v.Flow.Version, back.Flow.Version})
 }
 
 // Observed names are anything; one that no tool file could hold does not keep the others out.

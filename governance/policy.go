@@ -1,6 +1,7 @@
 package governance
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -196,10 +197,33 @@ func Permit(actor Actor, action Action) error {
 	return DefaultPolicy().Decide(actor, action, nil).Err()
 }
 
+// DecideAgain says whether what a promoted proposal was approved with suffices for the side effects that its tools have
+// now. While they are no worse than then, it does: the policy of today is for what is promoted today.
+func (p Policy) DecideAgain(promoted *Proposal, now flows.SideEffects) Decision {
+	if !flows.Exceeds(now, promoted.Safety) {
+		return Decision{}
+	}
+	worse := *promoted
+	worse.Safety = now
+	d := p.decideApprovals(&worse)
+	if d.Code != "" {
+		d.Reason = fmt.Sprintf("its side effects rose from %s to %s since it was approved: %s; propose it again, so that it is approved as what it is", promoted.Safety, now, d.Reason)
+	}
+	return d
+}
+
 func (p Policy) decidePromote(proposal *Proposal) Decision {
 	if proposal.State == StateChanges {
 		return Decision{Code: flows.CodeApprovalsMissing, Reason: "a reviewer requested changes; that review must be resolved first"}
 	}
+	if d := p.decideApprovals(proposal); d.Code != "" {
+		return d
+	}
+	return p.decideEvidence(proposal)
+}
+
+// decideApprovals holds the approvals against the side effects.
+func (p Policy) decideApprovals(proposal *Proposal) Decision {
 	t := p.tally(proposal)
 	switch {
 	case t.Approvals < t.Needs:
@@ -212,7 +236,7 @@ func (p Policy) decidePromote(proposal *Proposal) Decision {
 	case t.ReviewerMissing:
 		return Decision{Code: flows.CodeApprovalsMissing, Reason: "the approval of one of " + strings.Join(p.RequiredReviewers, ", ") + " is missing"}
 	}
-	return p.decideEvidence(proposal)
+	return Decision{}
 }
 
 // decideEvidence holds the recorded and the live sessions against what the policy asks of them.
@@ -314,7 +338,7 @@ func checkPrincipal(name string) error {
 		flows.ErrorDetail{Pointer: "/principal", Code: "invalid", Detail: "person:NAME, service:NAME or local:NAME"})
 }
 
-// As is the actor acting as another principal of its tenant, which only admins may.
+// As is the actor acting as another principal of its tenant, which only admins may; the audit log shows both.
 func (a Actor) As(principal string) (Actor, error) {
 	if principal == "" || principal == a.Principal {
 		return a, nil
@@ -325,5 +349,5 @@ func (a Actor) As(principal string) (Actor, error) {
 	if err := checkPrincipal(principal); err != nil {
 		return Actor{}, err
 	}
-	return Actor{Tenant: a.Tenant, Principal: principal, Scopes: a.Scopes}, nil
+	return Actor{Tenant: a.Tenant, Principal: principal, Scopes: a.Scopes, Via: cmp.Or(a.Via, a.Principal)}, nil
 }

@@ -182,6 +182,7 @@ type Actor struct {
 	Principal string // "person:alice", "service:ci", "local:root"
 	Scopes    []Scope
 	Key       string // prefix of the API key that it came with, "" for others
+	Via       string // the admin who acts as Principal, "" for others
 }
 
 // APIKey is a stored key; the secret itself is shown once and only its SHA-256 is kept.

@@ -362,6 +362,21 @@ func (c *change) dismiss(e *entry) error {
 	return c.DismissReviews(c.tenant, e.ID, "")
 }
 
+// dismissApprovals makes the approvals so far count no more, because tools changed. Requests for changes stand.
+func (c *change) dismissApprovals(e *entry) error {
+	for i := range e.Reviews {
+		if e.Reviews[i].Verdict != VerdictApprove || e.Reviews[i].Dismissed {
+			continue
+		}
+		e.Reviews[i].Dismissed = true
+		// A principal has one review that counts.
+		if err := c.DismissReviews(c.tenant, e.ID, e.Reviews[i].Principal); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func sameRow(a, b store.ProposalRow) bool {
 	return a.State == b.State && a.Digest == b.Digest && a.CandidateDigest == b.CandidateDigest && a.Rank == b.Rank &&
 		a.Score == b.Score && string(a.Body) == string(b.Body)
@@ -373,9 +388,42 @@ func (s *Service) Submit(ctx context.Context, actor Actor, flow *flows.Flow) (*P
 }
 
 // SubmitExternal does the same for a draft that another generator made, such as a model: the actor is its author, and
-// it passes the same checks as any other.
+// it passes the same checks as any other, those of mined ones too: the queue has an end, and what was rejected does not
+// come back unchanged.
 func (s *Service) SubmitExternal(ctx context.Context, actor Actor, flow *flows.Flow) (*Proposal, error) {
 	return s.submit(ctx, actor, flow, SourceExternal)
+}
+
+// admitExternal holds the draft of a generator against the queue and the memory of rejections. rows are the proposals of
+// its name, the newest first.
+func (c *change) admitExternal(rows []store.ProposalRow, digest string, now content) error {
+	open, err := c.ProposalsInStates(c.tenant, openStates...)
+	if err != nil {
+		return err
+	}
+	waiting := 0
+	for i := range open {
+		if open[i].Source == string(SourceExternal) {
+			waiting++
+		}
+	}
+	if waiting >= c.policy.MaxPending {
+		return flows.NewError(flows.CodeFull, fmt.Sprintf("%d external proposals wait already; the policy's max_pending is %d", waiting, c.policy.MaxPending))
+	}
+	for _, row := range rows {
+		if row.Digest != digest || row.State != string(StateRejected) && row.State != string(StateWithdrawn) {
+			continue
+		}
+		old, err := load(&c.Reader, c.tenant, row)
+		if err != nil {
+			return err
+		}
+		if len(changedTools(old.ToolHashes, now.hashes)) == 0 {
+			return flows.NewError(flows.CodeConflict, fmt.Sprintf("this draft was %s as proposal %s: %s; propose it when it differs, or when the schema of one of its tools changed",
+				old.State, old.ID, rejectionOf(old).Reason))
+		}
+	}
+	return nil
 }
 
 // checkDraft refuses a draft that could not become a flow.
@@ -413,6 +461,11 @@ func (s *Service) submit(ctx context.Context, actor Actor, flow *flows.Flow, sou
 			return err
 		}
 		now := tools.contentOf(&draft)
+		if source == SourceExternal {
+			if err := c.admitExternal(rows, digest, now); err != nil {
+				return err
+			}
+		}
 		e = &entry{Proposal: Proposal{ID: s.newID(), Tenant: c.tenant, State: StateProposed, Source: source, PatternKey: key,
 			Digest: digest, Revision: 1, Flow: &draft, Author: actor.Principal, CreatedAt: c.at, UpdatedAt: c.at, ToolHashes: now.hashes}}
 		c.policy.judge(&e.Proposal, now)

@@ -289,6 +289,53 @@ func TestSubmittedDraftsHaveTheirAuthor(t *testing.T) {
 	require.NoError(t, err)
 }
 
+// What another generator proposes passes what mined candidates pass: the cap of the queue, the memory of rejections,
+// four eyes, the approvals, the bindings and the compiler.
+func TestExternalProposalsPassTheSameChecks(t *testing.T) {
+	b := newBench(t)
+	b.apply(findUser(), getUser())
+	model := actor("service:model", governance.ScopePropose, governance.ScopeReview, governance.ScopePromote)
+	p, err := b.SubmitExternal(ctx, model, userFlow("f"))
+	require.NoError(t, err)
+	require.Equal(t, governance.SourceExternal, p.Source)
+	_, err = b.review(model, p.ID, governance.VerdictApprove)
+	refused(t, flows.CodeFourEyes, err, "service:model")
+	_, err = b.Promote(ctx, model, p.ID, governance.PromoteRequest{})
+	refused(t, flows.CodeApprovalsMissing, err, "0 of 1")
+	_, err = b.BulkReject(ctx, bob, []governance.BulkItem{{ID: p.ID}}, "too eager")
+	require.NoError(t, err)
+
+	_, err = b.SubmitExternal(ctx, model, userFlow("f"))
+	refused(t, flows.CodeConflict, err, "too eager")
+	memory, err := b.Rejections(ctx, carol, 0)
+	require.NoError(t, err)
+	require.Equal(t, []string{"the schema of one of its tools changes: find_user, get_user"}, memory[0].Lifts)
+	other := userFlow("f")
+	other.Steps[1].InputMapping[0].Value = flows.Pointer("/found/nothing")
+	p, err = b.SubmitExternal(ctx, model, other)
+	require.NoError(t, err, "another draft is another proposal")
+	_, err = b.review(bob, p.ID, governance.VerdictApprove)
+	refused(t, flows.CodeCompile, err, "nothing")
+	_, err = b.Withdraw(ctx, model, p.ID, "broken", 0)
+	require.NoError(t, err)
+	b.apply(widened())
+	p, err = b.SubmitExternal(ctx, model, userFlow("f"))
+	require.NoError(t, err, "a schema changed")
+
+	policy := governance.DefaultPolicy()
+	policy.MaxPending = 2
+	require.NoError(t, b.SetPolicy(ctx, admin, policy, 0))
+	_, err = b.SubmitExternal(ctx, model, userFlow("g"))
+	require.NoError(t, err)
+	_, err = b.SubmitExternal(ctx, model, userFlow("h"))
+	refused(t, flows.CodeFull, err, "max_pending")
+	_, err = b.Submit(ctx, alice, userFlow("h"))
+	require.NoError(t, err, "people are not capped")
+	b.approve(p.ID, bob)
+	_, err = b.Promote(ctx, bob, p.ID, governance.PromoteRequest{})
+	require.NoError(t, err)
+}
+
 func TestMinedPathTakesThePlaceOfItsChain(t *testing.T) {
 	chain := func() analyzer.Candidate {
 		c := candidate(userFlow("user_by_email"), "analyzer/linear/find_user>get_user", 0, 0)

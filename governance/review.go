@@ -145,9 +145,9 @@ func (s *Service) Review(ctx context.Context, actor Actor, ref string, req Revie
 				return err
 			}
 		}
-		if req.Verdict == VerdictApprove && len(changedTools(e.ToolHashes, now.hashes)) > 0 {
-			// Earlier approvers saw other tool schemas than this one does.
-			if err := c.dismiss(e); err != nil {
+		if len(changedTools(e.ToolHashes, now.hashes)) > 0 {
+			// Earlier approvers saw other tool schemas than this reviewer does.
+			if err := c.dismissApprovals(e); err != nil {
 				return err
 			}
 		}

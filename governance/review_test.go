@@ -217,6 +217,39 @@ func TestWhatDoesNotCompileIsNotApproved(t *testing.T) {
 	require.Equal(t, governance.StateApproved, b.get(id).State)
 }
 
+// Whoever reviews after a tool changed, with whatever verdict, has seen another tool than who approved before.
+func TestAnyReviewOfChangedToolsDismissesApprovals(t *testing.T) {
+	b, id := ready(t)
+	b.apply(tool("get_user", "user_id", "name", flows.EffectWrite))
+	b.approve(id, bob)
+	changed := tool("get_user", "user_id", "name", flows.EffectWrite)
+	changed.OutputSchema = widened().OutputSchema
+	b.apply(changed)
+	dora := actor("person:dora", governance.ScopeReview)
+	_, err := b.review(dora, id, governance.VerdictRequestChanges)
+	require.NoError(t, err)
+	_, err = b.review(carol, id, governance.VerdictApprove)
+	require.NoError(t, err)
+	p := b.get(id)
+	require.Equal(t, 1, p.Approvals, "bob saw another tool")
+	require.Equal(t, governance.StateChanges, p.State)
+	_, err = b.review(dora, id, governance.VerdictApprove)
+	require.NoError(t, err)
+	_, err = b.Promote(ctx, bob, id, governance.PromoteRequest{})
+	require.NoError(t, err)
+
+	// A request for changes is no approval: that a tool changed does not answer it.
+	b, id = ready(t)
+	_, err = b.review(carol, id, governance.VerdictRequestChanges)
+	require.NoError(t, err)
+	b.apply(widened())
+	_, err = b.review(bob, id, governance.VerdictApprove)
+	require.NoError(t, err)
+	require.Equal(t, governance.StateChanges, b.get(id).State)
+	_, err = b.Promote(ctx, bob, id, governance.PromoteRequest{})
+	refused(t, flows.CodeApprovalsMissing, err, "requested changes")
+}
+
 func TestPromotedVersion(t *testing.T) {
 	b := newBench(t)
 	v := b.promoted()

@@ -38,7 +38,7 @@ func (s *Service) Rollback(ctx context.Context, actor Actor, name string, req Ro
 		if to, err = c.rollbackTarget(name, row, req.To); err != nil {
 			return err
 		}
-		pins, err := c.activate(to.Flow, req.AcceptDrift)
+		pins, err := c.activate(to, req.AcceptDrift)
 		if err != nil {
 			return err
 		}

@@ -181,15 +181,34 @@ func notFound(err error, format string, args ...any) error {
 	return err
 }
 
-// audit appends an event of this change, and tells webhooks of it; detail is any JSON-able value or nil.
-func (c *change) audit(action, object string, detail any) error {
+// AuditDetail is the detail of an audit event of an actor: any value whose JSON is an object, or nil. Of an admin who acts
+// as another principal it has the field "via", so that the log shows who it was.
+func AuditDetail(actor Actor, detail any) (json.RawMessage, error) {
+	if detail == nil && actor.Via == "" {
+		return nil, nil
+	}
+	raw, err := json.Marshal(detail)
+	if err != nil {
+		return nil, fmt.Errorf("audit detail: %w", err)
+	}
+	if actor.Via == "" {
+		return raw, nil
+	}
+	via, err := json.Marshal(map[string]string{"via": actor.Via})
+	if err != nil {
+		return nil, fmt.Errorf("audit detail: %w", err)
+	}
+	if len(raw) <= len("{}") || raw[0] != '{' {
+		return via, nil
+	}
+	return append(append(via[:len(via)-1], ','), raw[1:]...), nil
+}
+
+// audit appends an event of this change, and tells webhooks of it; detail is as of AuditDetail.
+func (c *change) audit(action, object string, detail any) (err error) {
 	row := store.AuditRow{At: c.at, Actor: c.actor.Principal, Action: action, Object: object}
-	if detail != nil {
-		raw, err := json.Marshal(detail)
-		if err != nil {
-			return fmt.Errorf("audit detail: %w", err)
-		}
-		row.Detail = raw
+	if row.Detail, err = AuditDetail(c.actor, detail); err != nil {
+		return err
 	}
 	if err := c.Audit(c.tenant, row); err != nil {
 		return err

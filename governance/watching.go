@@ -49,7 +49,7 @@ func (s *Service) ShadowTargets(ctx context.Context, tenant string) (out []Shado
 			if err != nil {
 				return err
 			}
-			out = append(out, ShadowTarget{Object: "proposal/" + e.ID, Digest: e.Digest, Flow: e.Flow, Harmless: tools.harmless(e.Flow), Since: e.UpdatedAt})
+			out = append(out, ShadowTarget{Object: "proposal/" + e.ID, Digest: e.Digest, Flow: e.Flow, Harmless: tools.harmless(e.Flow), Since: approvedAt(&e.Proposal)})
 		}
 		versions, err := r.FlowVersions(tenant, "")
 		if err != nil {
@@ -69,6 +69,16 @@ func (s *Service) ShadowTargets(ctx context.Context, tenant string) (out []Shado
 		return nil
 	})
 	return out, visible(err)
+}
+
+// approvedAt is when the last approval of a draft was given. What was found out about it since changes nothing.
+func approvedAt(p *Proposal) (at time.Time) {
+	for _, r := range p.Reviews {
+		if r.Verdict == VerdictApprove && !r.Dismissed && r.At.After(at) {
+			at = r.At
+		}
+	}
+	return at
 }
 
 // harmless says which of the declared tools of a flow change nothing.

@@ -58,6 +58,27 @@ func TestShadowBeforePromotion(t *testing.T) {
 	require.NoError(t, err)
 }
 
+// Later evidence, labels and looks at a draft do not move the time from which it is watched, nor what was seen.
+func TestWhatIsWatchedStaysWatched(t *testing.T) {
+	b, id := ready(t)
+	b.approve(id, bob)
+	watched := func() time.Time {
+		targets, err := b.ShadowTargets(ctx, "default")
+		require.NoError(t, err)
+		require.Len(t, targets, 1)
+		return targets[0].Since
+	}
+	since := watched()
+	require.Equal(t, b.get(id).Reviews[0].At, since)
+	b.walked(3, 1)
+	require.Equal(t, governance.OutcomeUpdated, b.one(candidate(userFlow("f"), "k", 12, 100)).Outcome)
+	who := "person:carol"
+	_, err := b.Edit(ctx, alice, id, governance.EditRequest{Assignee: &who})
+	require.NoError(t, err)
+	require.Equal(t, since, watched())
+	require.Equal(t, 4, b.get(id).Shadow.Windows)
+}
+
 func TestFallingConformanceTakesAVersionOut(t *testing.T) {
 	b := newBench(t)
 	b.promoted()

@@ -10,6 +10,7 @@ import (
 // are left out of the help of each command; the README lists them.
 type runSettings struct {
 	RunsMaxConcurrent      int           `help:"Runs at a time; more are refused." env:"PAVE_RUNS_MAX_CONCURRENT" hidden:""`
+	RunsMaxPerPrincipal    int           `help:"Runs of one principal at a time; more are refused." env:"PAVE_RUNS_MAX_PER_PRINCIPAL" hidden:""`
 	RunsApprovalExpiry     time.Duration `help:"How long a run waits for an approval; 24h." env:"PAVE_RUNS_APPROVAL_EXPIRY" hidden:""`
 	RunsKeepCheckpoints    time.Duration `help:"How long the encrypted checkpoints of failed and cancelled runs are kept, so that they can be resumed; not at all." env:"PAVE_RUNS_KEEP_CHECKPOINTS" hidden:""`
 	RunsCheckpointKey      string        `help:"File of the 32 bytes that encrypt checkpoints; checkpoint.key of the data directory." env:"PAVE_RUNS_CHECKPOINT_KEY" hidden:""`
@@ -28,7 +29,7 @@ type runSettings struct {
 }
 
 func (s *runSettings) options() app.RunOptions {
-	return app.RunOptions{MaxConcurrent: s.RunsMaxConcurrent, ApprovalExpiry: s.RunsApprovalExpiry, KeepCheckpoints: s.RunsKeepCheckpoints,
+	return app.RunOptions{MaxConcurrent: s.RunsMaxConcurrent, MaxPerPrincipal: s.RunsMaxPerPrincipal, ApprovalExpiry: s.RunsApprovalExpiry, KeepCheckpoints: s.RunsKeepCheckpoints,
 		CheckpointKey: s.RunsCheckpointKey, CacheTTL: s.RunsCacheTTL, CacheEntries: s.RunsCacheEntries, CacheBytes: s.RunsCacheBytes,
 		Kernels: s.RunsKernels,
 		Decisions: app.Decisions{URL: s.RunsDecisionsURL, Timeout: s.RunsDecisionsTimeout, MaxPerRun: s.RunsDecisionsMax,

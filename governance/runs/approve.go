@@ -185,7 +185,7 @@ func (s *Service) Decide(ctx context.Context, actor governance.Actor, id string,
 		if row.Caller == actor.Principal && !policy.Solo && req.Decision == executor.Approve {
 			return flows.NewError(flows.CodeFourEyes, fmt.Sprintf("%s started this run and may not approve its calls; another principal must (or set solo mode)", actor.Principal))
 		}
-		goesOn, err = s.decide(tx, tenant(actor), &row, actor.Principal, req)
+		goesOn, err = s.decide(tx, actor, &row, req)
 		return err
 	})
 	if err != nil {
@@ -200,8 +200,8 @@ func (s *Service) Decide(ctx context.Context, actor governance.Actor, id string,
 }
 
 // decide stores a decision; true when the run was claimed to go on.
-func (s *Service) decide(tx *store.Tx, tenant string, row *store.RunRow, by string, req DecisionRequest) (goesOn bool, err error) {
-	all, err := tx.Approvals(tenant, row.ID)
+func (s *Service) decide(tx *store.Tx, by governance.Actor, row *store.RunRow, req DecisionRequest) (goesOn bool, err error) {
+	all, err := tx.Approvals(tenant(by), row.ID)
 	if err != nil {
 		return false, err
 	}
@@ -218,20 +218,20 @@ func (s *Service) decide(tx *store.Tx, tenant string, row *store.RunRow, by stri
 			flows.ErrorDetail{Pointer: "/step", Code: "invalid", Detail: "name a step that is pending"})
 	}
 	decided := pending[at]
-	if by != systemPrincipal && !s.now().Before(decided.ExpiresAt) {
+	if by.Principal != systemPrincipal && !s.now().Before(decided.ExpiresAt) {
 		return false, flows.NewError(flows.CodeConflict, fmt.Sprintf("the time to decide step %s of run %s has passed", decided.Step, row.ID))
 	}
-	decided.Decision, decided.DecidedAt, decided.DecidedBy, decided.Reason = req.Decision, s.now().UTC(), by, req.Reason
-	if err := tx.PutApproval(tenant, decided); err != nil {
+	decided.Decision, decided.DecidedAt, decided.DecidedBy, decided.Reason = req.Decision, s.now().UTC(), by.Principal, req.Reason
+	if err := tx.PutApproval(tenant(by), decided); err != nil {
 		return false, err
 	}
-	if err := s.audit(tx, tenant, by, "run."+req.Decision, row.ID, map[string]any{"step": decided.Step, "reason": req.Reason}); err != nil {
+	if err := s.audit(tx, by, "run."+req.Decision, row.ID, map[string]any{"step": decided.Step, "reason": req.Reason}); err != nil {
 		return false, err
 	}
 	if len(pending) == 1 || req.Decision == executor.Deny {
 		row.State, goesOn = StateRunning, true
 	}
-	return goesOn, s.put(tx, tenant, row)
+	return goesOn, s.put(tx, tenant(by), row)
 }
 
 // ExpireApprovals denies what nobody decided in time; the runs end, or are handed back, as after any denial. It also
@@ -256,7 +256,7 @@ func (s *Service) ExpireApprovals(ctx context.Context, tenant string) error {
 			if row.State != executor.StatusAwaitingApproval { // another expired with it, and the run goes on
 				continue
 			}
-			goesOn, err := s.decide(tx, tenant, &row, systemPrincipal, DecisionRequest{Step: a.Step, Decision: executor.Deny,
+			goesOn, err := s.decide(tx, s.system(tenant), &row, DecisionRequest{Step: a.Step, Decision: executor.Deny,
 				Reason: "nobody decided until " + a.ExpiresAt.Format(time.RFC3339)})
 			if err != nil {
 				return err

@@ -3,6 +3,7 @@ package runs
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"pave/executor"
 	"pave/flows"
 	"pave/governance"
+	"pave/ingest"
 )
 
 // live is a run that goes on in this process. run belongs to the goroutine that executes it until done is closed.
@@ -63,22 +65,54 @@ func (s *Service) execute(ctx context.Context, l *live, begin func(context.Conte
 // detach executes a run on a goroutine of the service, which Close waits for.
 func (s *Service) detach(l *live, begin func(context.Context) (*executor.RunResult, error)) {
 	s.background.Go(func() {
-		defer s.leave()
+		defer s.leave(l.actor)
 		s.execute(s.base, l, begin)
 	})
 }
 
-// enter takes a slot without waiting.
-func (s *Service) enter() error {
+// caller is whose runs are counted together.
+type caller struct{ tenant, principal string }
+
+func callerOf(actor governance.Actor) caller { return caller{tenant(actor), actor.Principal} }
+
+// enter takes a slot without waiting, unless the actor has the number of slots that it may have at a time.
+func (s *Service) enter(actor governance.Actor, atMost int) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n := s.running[callerOf(actor)]; n >= atMost {
+		return &flows.Error{Code: flows.CodeRateLimited, Message: fmt.Sprintf("%d runs of %s are going on; retry later", n, actor.Principal),
+			Err: &ingest.RetryError{After: time.Second}}
+	}
 	select {
 	case s.slots <- struct{}{}:
+		s.running[callerOf(actor)]++
 		return nil
 	default:
 		return errFull(cap(s.slots))
 	}
 }
 
-func (s *Service) leave() { <-s.slots }
+// wait takes a slot for a run that has been accepted, when there is one; false when the service ends before.
+func (s *Service) wait(actor governance.Actor) bool {
+	select {
+	case s.slots <- struct{}{}:
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.running[callerOf(actor)]++
+		return true
+	case <-s.base.Done():
+		return false
+	}
+}
+
+func (s *Service) leave(actor governance.Actor) {
+	<-s.slots
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.running[callerOf(actor)]--; s.running[callerOf(actor)] == 0 {
+		delete(s.running, callerOf(actor))
+	}
+}
 
 // input is what the engine gets beside the plan.
 func (s *Service) input(l *live, onEvent func(executor.Event)) executor.RunInput {

@@ -21,9 +21,9 @@ func heap() int64 {
 }
 
 // A thousand runs of ten steps at once do not mix, and what they leave in memory does not grow with their number.
-func TestAThousandRunsAtOnce(t *testing.T) {
+func TestScenarioE4ThousandRunsAtOnce(t *testing.T) {
 	const atOnce, more, steps = 1000, 300, 10
-	b := newBench(t, func(o *runs.Options) { o.Recorder = nil })
+	b := newBench(t, func(o *runs.Options) { o.Recorder, o.MaxPerPrincipal = nil, atOnce })
 	b.chain(t, steps, true)
 	wave := func(runsAtOnce int, base int64) {
 		var wg sync.WaitGroup

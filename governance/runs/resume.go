@@ -26,10 +26,8 @@ func (s *Service) goOn(tenant string, row store.RunRow) *live {
 	s.mu.Unlock()
 	l := &live{tenant: tenant, actor: actor, params: params, log: &callLog{}, done: make(chan struct{})}
 	s.background.Go(func() {
-		select {
-		case s.slots <- struct{}{}: // the run has been accepted: it waits for its turn
-			defer s.leave()
-		case <-s.base.Done(): // it is written as one that goes on at the next start
+		if s.wait(actor) { // else it is written as one that goes on at the next start
+			defer s.leave(actor)
 		}
 		s.continueRun(l, row)
 	})
@@ -144,6 +142,11 @@ type ResumeRequest struct {
 // Resume goes on with a run from its last checkpoint, in the background. Refusals: not_found, forbidden, conflict (there
 // is nothing to go on from, it changed, or a tool may not be called twice), invalid (dynamic params), and those of Run.
 func (s *Service) Resume(ctx context.Context, actor governance.Actor, id string, req ResumeRequest) (*Run, error) {
+	return s.goOnFrom(ctx, actor, id, req, s.maxPerPrincipal)
+}
+
+// goOnFrom is Resume for an actor that may have so many runs at a time.
+func (s *Service) goOnFrom(ctx context.Context, actor governance.Actor, id string, req ResumeRequest, atMost int) (*Run, error) {
 	if err := governance.Permit(actor, governance.ActionRun); err != nil {
 		return nil, err
 	}
@@ -154,7 +157,7 @@ func (s *Service) Resume(ctx context.Context, actor governance.Actor, id string,
 	if !slices.Contains([]string{StateInterrupted, executor.StatusFailed, executor.StatusCancelled}, run.State) {
 		return nil, flows.NewError(flows.CodeConflict, fmt.Sprintf("run %s is %s; only runs that were interrupted, failed or cancelled are resumed", id, run.State))
 	}
-	if err := s.enter(); err != nil {
+	if err := s.enter(actor, atMost); err != nil {
 		return nil, err
 	}
 	l := &live{tenant: tenant(actor), actor: actor, run: run, params: req.DynamicParams, log: &callLog{}, done: make(chan struct{})}
@@ -164,7 +167,7 @@ func (s *Service) Resume(ctx context.Context, actor governance.Actor, id string,
 	}
 	if err != nil {
 		s.release(l.feed, nil)
-		s.leave()
+		s.leave(actor)
 		return nil, err
 	}
 	s.detach(l, func(ctx context.Context) (*executor.RunResult, error) { return s.resume(ctx, l, p) })
@@ -193,7 +196,7 @@ func (s *Service) claim(ctx context.Context, l *live, p *progress, repeat bool) 
 		if err := tx.ExpireCheckpoint(l.tenant, run.ID, time.Time{}); err != nil {
 			return err
 		}
-		return s.audit(tx, l.tenant, l.actor.Principal, "run.resume", run.ID, map[string]any{"repeat_unsafe": repeat})
+		return s.audit(tx, l.actor, "run.resume", run.ID, map[string]any{"repeat_unsafe": repeat})
 	})
 	run.Revision = row.Revision
 	return err
@@ -214,7 +217,7 @@ func (s *Service) Cancel(ctx context.Context, actor governance.Actor, id string)
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
-		err := s.change(ctx, func(tx *store.Tx) error { return s.audit(tx, l.tenant, actor.Principal, "run.cancel", id, nil) })
+		err := s.change(ctx, func(tx *store.Tx) error { return s.audit(tx, actor, "run.cancel", id, nil) })
 		if err != nil {
 			return nil, err
 		}
@@ -244,7 +247,7 @@ func (s *Service) Cancel(ctx context.Context, actor governance.Actor, id string)
 		if err := s.forget(tx, tenant(actor), run); err != nil {
 			return err
 		}
-		return s.audit(tx, tenant(actor), actor.Principal, "run.cancel", id, nil)
+		return s.audit(tx, actor, "run.cancel", id, nil)
 	})
 	if err != nil {
 		return nil, err
@@ -285,7 +288,7 @@ func (s *Service) Recover(ctx context.Context, tenant string) (resumed int, err 
 			continue
 		}
 		actor := governance.Actor{Tenant: tenant, Principal: row.Caller, Scopes: []governance.Scope{governance.ScopeRun, governance.ScopeRead}}
-		_, err = s.Resume(ctx, actor, row.ID, ResumeRequest{})
+		_, err = s.goOnFrom(ctx, actor, row.ID, ResumeRequest{}, cap(s.slots)) // it was accepted once
 		switch {
 		case err == nil:
 			resumed++

@@ -7,13 +7,16 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"pave/executor"
 	"pave/flows"
+	"pave/governance"
 	"pave/governance/runs"
 	"pave/governance/store"
+	"pave/ingest"
 )
 
 // kill plays a killed process: from now on nothing is written any more.
@@ -227,4 +230,70 @@ func TestRunThatChangedMeanwhileDoesNotGoOn(t *testing.T) {
 	require.NoError(t, err)
 	_, err = b.Resume(ctx, ci, b.only(t).ID, runs.ResumeRequest{})
 	refused(t, flows.CodeFlowStatus, err, "needs_review")
+}
+
+// A version that goes out of service while a run of it goes on refuses new runs; the one in flight finishes on the plan
+// that it was admitted with.
+func TestRunsInFlightFinishOnTheirPlan(t *testing.T) {
+	for name, takeOut := range map[string]func(*bench) error{
+		"tool drift": func(b *bench) error {
+			changed := tool("add2", `{"type":"object","properties":{"m":{"type":"integer"}},"required":["m"]}`, `{"type":"object","properties":{"m":{"type":"integer"}},"required":["m"]}`)
+			report, err := b.gov.ApplyTools(ctx, admin, []*flows.Tool{changed})
+			require.Equal(t, []string{"count@1.0.0"}, report.NeedsReview)
+			return err
+		},
+		"a decision": func(b *bench) error {
+			_, err := b.gov.SetFlowStatus(ctx, bob, "count", "1.0.0", governance.StatusRequest{Status: flows.StatusNeedsReview, Reason: "looked odd"})
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, nil)
+			b.chain(t, 3, true)
+			entered, release := make(chan struct{}), make(chan struct{})
+			b.onCall("add1", func() { close(entered); <-release })
+			run, err := b.Run(ctx, ci, runs.Request{Flow: "count", Input: map[string]any{"n": int64(1)}, Detach: true})
+			require.NoError(t, err)
+			<-entered
+			require.NoError(t, takeOut(b))
+			_, err = b.Run(ctx, ci, runs.Request{Flow: "count", Input: map[string]any{"n": int64(1)}})
+			refused(t, flows.CodeFlowStatus, err, "needs_review")
+			close(release)
+			require.Eventually(t, func() bool { return b.only(t).State == executor.StatusSucceeded }, patience, 1e6)
+			done, err := b.Get(ctx, ci, run.ID)
+			require.NoError(t, err)
+			require.EqualValues(t, 4, done.Result.FinalOutput["n"])
+		})
+	}
+}
+
+// One principal does not take the slots of the others.
+func TestRunsOfOnePrincipalAreBounded(t *testing.T) {
+	b := newBench(t, func(o *runs.Options) { o.MaxPerPrincipal = 2 })
+	b.chain(t, 1, true)
+	release, entered := make(chan struct{}), make(chan struct{}, 3)
+	b.tools.Register("add0", func(_ context.Context, in map[string]any) (any, error) {
+		entered <- struct{}{}
+		<-release
+		return map[string]any{"n": in["n"].(int64) + 1}, nil
+	}, true)
+	start := func(who governance.Actor) error {
+		_, err := b.Run(ctx, who, runs.Request{Flow: "count", Input: map[string]any{"n": int64(1)}, Detach: true})
+		return err
+	}
+	require.NoError(t, start(ci))
+	require.NoError(t, start(ci))
+	err := start(ci)
+	refused(t, flows.CodeRateLimited, err, "2 runs of service:ci")
+	after, ok := ingest.RetryAfter(err)
+	require.True(t, ok)
+	require.Equal(t, time.Second, after)
+	other := ci
+	other.Principal = "service:other"
+	require.NoError(t, start(other))
+	for range 3 {
+		<-entered
+	}
+	close(release)
+	require.Eventually(t, func() bool { return start(ci) == nil }, patience, 1e6, "what ended makes room")
 }

@@ -48,9 +48,10 @@ type Outbox interface {
 
 // Limits of the service.
 const (
-	DefaultMaxConcurrent = 1024
-	idempotencyAge       = 24 * time.Hour
-	maxPlans             = 512
+	DefaultMaxConcurrent   = 1024
+	DefaultMaxPerPrincipal = 256
+	idempotencyAge         = 24 * time.Hour
+	maxPlans               = 512
 )
 
 // Options are the seams of a Service. Gate, Catalogue, Store, Engine.Invoker and Engine.NewID are required.
@@ -68,6 +69,9 @@ type Options struct {
 	Vault    *Vault          // seals checkpoints; nil makes one with a key of this process, which no other can open
 	// MaxConcurrent runs at a time, more are refused with CodeFull; 0 means DefaultMaxConcurrent.
 	MaxConcurrent int
+	// MaxPerPrincipal runs of one principal at a time, more are refused with CodeRateLimited; 0 means
+	// DefaultMaxPerPrincipal.
+	MaxPerPrincipal int
 	// ApprovalExpiry is how long a run waits for an approval; 0 means DefaultApprovalExpiry.
 	ApprovalExpiry time.Duration
 	// KeepCheckpoints keeps the checkpoints of failed and cancelled runs for this time, so that they can be resumed; 0
@@ -89,6 +93,7 @@ type Service struct {
 	redactor        ingest.Redactor
 	vault           *Vault
 	slots           chan struct{}
+	maxPerPrincipal int
 	approvalExpiry  time.Duration
 	keepCheckpoints time.Duration
 	log             *slog.Logger
@@ -102,6 +107,7 @@ type Service struct {
 	mu      sync.Mutex
 	plans   map[string]*executor.Plan // by admission key
 	live    map[string]*live          // by run
+	running map[caller]int            // slots taken
 	feeds   map[string]*feed          // of runs that go on, or that somebody reads
 	params  map[string]map[string]any // dynamic, of runs that wait
 	sent    []sentRun                 // archived, not yet marked so
@@ -112,7 +118,7 @@ type Service struct {
 func New(o Options) *Service {
 	s := &Service{gate: o.Gate, catalogue: o.Catalogue, db: o.Store, outbox: o.Outbox, archive: o.Archive, recorder: o.Recorder, redactor: o.Redactor, vault: o.Vault,
 		approvalExpiry: cmp.Or(o.ApprovalExpiry, DefaultApprovalExpiry), keepCheckpoints: o.KeepCheckpoints, log: o.Logger,
-		now: o.Engine.Now, newID: o.Engine.NewID, plans: map[string]*executor.Plan{}, live: map[string]*live{}, feeds: map[string]*feed{},
+		now: o.Engine.Now, newID: o.Engine.NewID, maxPerPrincipal: cmp.Or(max(0, o.MaxPerPrincipal), DefaultMaxPerPrincipal), running: map[caller]int{}, plans: map[string]*executor.Plan{}, live: map[string]*live{}, feeds: map[string]*feed{},
 		params: map[string]map[string]any{}}
 	s.base, s.stop = context.WithCancelCause(context.Background())
 	if s.now == nil {
@@ -179,7 +185,7 @@ const operation = "run"
 
 // Run executes a flow and returns when it ended or waits for approvals. A flow that fails, is handed back or is cancelled
 // by ctx is a result; an error means that it did not start, and carries its code: not_found, forbidden, invalid,
-// flow_not_active, tool_drift, unbound_tools, compile_failed, full, idempotency_reuse, in_progress.
+// flow_not_active, tool_drift, unbound_tools, compile_failed, full, rate_limited, idempotency_reuse, in_progress.
 func (s *Service) Run(ctx context.Context, actor governance.Actor, req Request) (*Run, error) {
 	if err := governance.Permit(actor, governance.ActionRun); err != nil {
 		return nil, err
@@ -198,7 +204,7 @@ func (s *Service) Run(ctx context.Context, actor governance.Actor, req Request) 
 	if err != nil {
 		return nil, err
 	}
-	if err := s.enter(); err != nil {
+	if err := s.enter(actor, s.maxPerPrincipal); err != nil {
 		return nil, err
 	}
 	run := &Run{ID: s.newID(), Flow: admission.Version.Flow.Name, Version: admission.Version.Flow.Version, State: StateRunning,
@@ -207,7 +213,7 @@ func (s *Service) Run(ctx context.Context, actor governance.Actor, req Request) 
 		log: &callLog{}, done: make(chan struct{})}
 	in := begun{TraceID: cmp.Or(req.TraceID, s.newID()), Unsupported: req.DryRunUnsupported, Plan: admission.Key, Called: calledAs(admission), Params: slices.Sorted(maps.Keys(req.DynamicParams))}
 	if first, err := s.begin(ctx, &req, l, in); first != nil || err != nil {
-		s.leave()
+		s.leave(actor)
 		return first, err
 	}
 	l.feed = s.hold(run.ID, 0)
@@ -220,7 +226,7 @@ func (s *Service) Run(ctx context.Context, actor governance.Actor, req Request) 
 		s.detach(l, start)
 		return s.await(ctx, l, req.Wait)
 	}
-	defer s.leave()
+	defer s.leave(actor)
 	s.execute(ctx, l, start)
 	return run, nil
 }
@@ -350,16 +356,12 @@ func (s *Service) system(tenant string) governance.Actor {
 }
 
 // audit notes a change of a run in its transaction.
-func (s *Service) audit(tx *store.Tx, tenant, by, action, runID string, detail map[string]any) error {
-	row := store.AuditRow{At: s.now().UTC(), Actor: by, Action: action, Object: "run/" + runID}
-	if detail != nil {
-		raw, err := json.Marshal(detail)
-		if err != nil {
-			return fmt.Errorf("audit detail: %w", err)
-		}
-		row.Detail = raw
+func (s *Service) audit(tx *store.Tx, by governance.Actor, action, runID string, detail any) (err error) {
+	row := store.AuditRow{At: s.now().UTC(), Actor: by.Principal, Action: action, Object: "run/" + runID}
+	if row.Detail, err = governance.AuditDetail(by, detail); err != nil {
+		return err
 	}
-	return tx.Audit(tenant, row)
+	return tx.Audit(tenant(by), row)
 }
 
 func errFull(n int) error {

@@ -17,6 +17,7 @@ import (
 // RunOptions configure how flows run. The zero value is the default.
 type RunOptions struct {
 	MaxConcurrent   int           // 0: runs.DefaultMaxConcurrent
+	MaxPerPrincipal int           // 0: runs.DefaultMaxPerPrincipal
 	ApprovalExpiry  time.Duration // 0: runs.DefaultApprovalExpiry
 	KeepCheckpoints time.Duration // of failed and cancelled runs; 0: not at all
 	CheckpointKey   string        // file of 32 bytes; "": checkpoint.key of the data directory
@@ -60,7 +61,7 @@ func (o *RunOptions) Check() (problems []string) {
 	for _, least := range []struct {
 		key   string
 		value int64
-	}{{"runs.max_concurrent", int64(o.MaxConcurrent)}, {"runs.approval_expiry", int64(o.ApprovalExpiry)}, {"runs.keep_checkpoints", int64(o.KeepCheckpoints)},
+	}{{"runs.max_concurrent", int64(o.MaxConcurrent)}, {"runs.max_per_principal", int64(o.MaxPerPrincipal)}, {"runs.approval_expiry", int64(o.ApprovalExpiry)}, {"runs.keep_checkpoints", int64(o.KeepCheckpoints)},
 		{"runs.cache.ttl", int64(o.CacheTTL)}, {"runs.cache.entries", int64(o.CacheEntries)}, {"runs.cache.bytes", int64(o.CacheBytes)},
 		{"runs.decisions.timeout", int64(o.Decisions.Timeout)}, {"runs.decisions.max_per_run", int64(o.Decisions.MaxPerRun)}} {
 		if least.value < 0 {
@@ -131,7 +132,7 @@ func (a *App) openRuns(ctx context.Context) error {
 		return err
 	}
 	a.runs = runs.New(runs.Options{Gate: a.gate, Catalogue: a.gate, Store: a.state, Outbox: a.gate, Archive: a.events, Recorder: a.record, Redactor: a.redact,
-		Vault: seal, MaxConcurrent: o.MaxConcurrent, ApprovalExpiry: o.ApprovalExpiry, KeepCheckpoints: o.KeepCheckpoints, Logger: a.log, Engine: engine})
+		Vault: seal, MaxConcurrent: o.MaxConcurrent, MaxPerPrincipal: o.MaxPerPrincipal, ApprovalExpiry: o.ApprovalExpiry, KeepCheckpoints: o.KeepCheckpoints, Logger: a.log, Engine: engine})
 	a.defers(a.runs.Close)
 	tools.builtins.RunFlows(a.runs.RunFlow)
 	interrupted, err := a.runs.Start(ctx, ingest.DefaultTenant)
