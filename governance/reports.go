@@ -25,10 +25,11 @@ const (
 	ReportDrift       ReportKind = "drift"
 	ReportReliability ReportKind = "reliability"
 	ReportAdoption    ReportKind = "adoption"
+	ReportAgents      ReportKind = "adoption-by-agent"
 )
 
 // ReportKinds lists them.
-var ReportKinds = []ReportKind{ReportSavings, ReportCoverage, ReportDrift, ReportReliability, ReportAdoption}
+var ReportKinds = []ReportKind{ReportSavings, ReportCoverage, ReportDrift, ReportReliability, ReportAdoption, ReportAgents}
 
 // Report is a table: one row for each day, or for each day and flow version, that has something to say, in order.
 // The cells of a row are as Columns say: day (YYYY-MM-DD), flow and version are strings, the others int64 or float64.
@@ -41,6 +42,8 @@ var ReportKinds = []ReportKind{ReportSavings, ReportCoverage, ReportDrift, Repor
 //     needs_review because a tool changed or it did not hold.
 //   - reliability: runs, succeeded, failed, handed_back, failure_rate, mean_duration_ms.
 //   - adoption: runs, walks by hand, adoption (runs / both).
+//   - adoption-by-agent: of each agent, as its telemetry names it: flow_calls that its telemetry has, walks by hand,
+//     adoption (flow_calls / both). Calls by agents that send no telemetry are in none of its rows.
 type Report struct {
 	Kind     ReportKind
 	From, To time.Time // zero: open
@@ -72,6 +75,10 @@ func (s *Service) Report(ctx context.Context, actor Actor, kind ReportKind, from
 	data := &reportData{}
 	err := s.view(ctx, actor, ActionRead, func(r *store.Reader, tenant string, _ Policy) (err error) {
 		first, last := dayBounds(from, to)
+		if kind == ReportAgents {
+			data.agents, err = r.AgentDays(tenant, first, last)
+			return err
+		}
 		if data.walks, err = r.FlowDays(tenant, first, last); err != nil {
 			return err
 		}
@@ -83,7 +90,10 @@ func (s *Service) Report(ctx context.Context, actor Actor, kind ReportKind, from
 	if err != nil {
 		return nil, err
 	}
-	if data.runs, err = series.RunDays(ctx, tenantOf(actor), from, to); err == nil && kind == ReportCoverage {
+	if kind != ReportAgents {
+		data.runs, err = series.RunDays(ctx, tenantOf(actor), from, to)
+	}
+	if err == nil && kind == ReportCoverage {
 		data.sessions, err = series.SessionDays(ctx, tenantOf(actor), from, to)
 	}
 	if errors.Is(err, eventstore.ErrUnavailable) {
@@ -128,6 +138,7 @@ func takenOut(r *store.Reader, tenant string, from, to time.Time) (map[dayKey]in
 // reportData is what the reports are made of.
 type reportData struct {
 	walks    []store.FlowDayRow
+	agents   []store.AgentDayRow
 	runs     []eventstore.RunDay
 	sessions []eventstore.SessionDay
 	taken    map[dayKey]int64
@@ -139,6 +150,8 @@ func (d *reportData) table(kind ReportKind) (columns []string, rows [][]any) {
 		return d.coverage()
 	case ReportDrift, ReportAdoption:
 		return d.byHand(kind)
+	case ReportAgents:
+		return d.byAgent()
 	}
 	columns = []string{"day", "flow", "version", "runs", "succeeded", "failed", "handed_back", "failure_rate", "mean_duration_ms"}
 	if kind == ReportSavings {
@@ -221,6 +234,15 @@ func (d *reportData) byHand(kind ReportKind) (columns []string, rows [][]any) {
 			row = append(row, c.runs, c.walks, share(c.runs, c.runs+c.walks))
 		}
 		rows = append(rows, row)
+	}
+	return columns, rows
+}
+
+// byAgent has one row for each day, flow version and agent.
+func (d *reportData) byAgent() (columns []string, rows [][]any) {
+	columns = []string{"day", "flow", "version", "agent", "flow_calls", "walks", "adoption"}
+	for _, a := range d.agents {
+		rows = append(rows, []any{dayText(a.Day), a.Flow, a.Version, a.Agent, a.FlowCalls, a.Walks, share(a.FlowCalls, a.FlowCalls+a.Walks)})
 	}
 	return columns, rows
 }

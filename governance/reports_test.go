@@ -43,6 +43,7 @@ func TestReportsByDay(t *testing.T) {
 		governance.ReportSavings:     "day,flow,version,runs,llm_calls_avoided,tokens_avoided,cost_usd_avoided,latency_ms_avoided,run_time_ms\n2024-10-04,user_by_email,1.0.0,4,6,900,0.5,3000,10\n",
 		governance.ReportReliability: "day,flow,version,runs,succeeded,failed,handed_back,failure_rate,mean_duration_ms\n2024-10-04,user_by_email,1.0.0,4,3,1,0,0.25,2.5\n",
 		governance.ReportAdoption:    "day,flow,version,runs,walks,adoption\n2024-10-04,user_by_email,1.0.0,4,12,0.25\n",
+		governance.ReportAgents:      "day,flow,version,agent,flow_calls,walks,adoption\n2024-10-04,user_by_email,1.0.0,north,3,0,1\n2024-10-04,user_by_email,1.0.0,south,4,12,0.25\n",
 		governance.ReportCoverage: "day,sessions,tool_calls,llm_calls,walked_calls,flow_steps,coverage,realised\n" +
 			"2024-10-03,1,10,3,0,0,0,0\n2024-10-04,5,40,20,24,8,0.8,0.2\n",
 		governance.ReportDrift: "day,flow,version,walks,exact,conformance,taken_out\n2024-10-04,user_by_email,1.0.0,12,9,0.75,0\n" +

@@ -12,9 +12,11 @@ import (
 
 // ShadowTarget is content that predicts what agents do: an approved draft, or an active flow version.
 type ShadowTarget struct {
-	Object string // "proposal/<id>" or "flow/<name>@<version>"
-	Digest string
-	Flow   *flows.Flow
+	Object  string // "proposal/<id>" or "flow/<name>@<version>"
+	Active  bool   // a flow version in service
+	Current bool   // the one that runs without a version take
+	Digest  string
+	Flow    *flows.Flow
 	// Harmless says of each declared tool that the flow reaches whether it changes nothing.
 	Harmless map[string]bool
 	// Since is when the content got the state that it is watched in.
@@ -27,11 +29,22 @@ type Walks struct {
 	Sessions              int
 	Exact                 []bool // of each walk of its path, in their order
 	DestructiveMismatches int
-	Days                  map[int64]DayWalks // by UTC day since 1970
+	Days                  map[int64]DayWalks      // by UTC day since 1970
+	Agents                map[AgentDay]AgentWalks // of flow versions
 }
 
 // DayWalks counts walks of one day; Calls are the tool calls in them.
 type DayWalks struct{ Walks, Exact, Calls int64 }
+
+// AgentDay is one agent, as its telemetry names it, on one UTC day since 1970.
+type AgentDay struct {
+	Agent string
+	Day   int64
+}
+
+// AgentWalks counts what an agent did on the path of a flow: walks by hand, and calls of the flow as its own telemetry
+// has them.
+type AgentWalks struct{ Walks, FlowCalls int64 }
 
 // ShadowTargets lists what is watched: approved drafts and active flow versions of a tenant.
 func (s *Service) ShadowTargets(ctx context.Context, tenant string) (out []ShadowTarget, err error) {
@@ -63,7 +76,7 @@ func (s *Service) ShadowTargets(ctx context.Context, tenant string) (out []Shado
 			if err != nil {
 				return err
 			}
-			out = append(out, ShadowTarget{Object: shadowOfVersion(row.Name, row.Version), Digest: row.Digest, Flow: v.Flow,
+			out = append(out, ShadowTarget{Object: shadowOfVersion(row.Name, row.Version), Active: true, Current: row.Active, Digest: row.Digest, Flow: v.Flow,
 				Harmless: tools.harmless(v.Flow), Since: statusSince(v)})
 		}
 		return nil
@@ -141,8 +154,14 @@ func (c *change) addWalks(w *Walks) error {
 	if err := c.PutShadow(c.tenant, w.Target.Object, body); err != nil {
 		return err
 	}
-	if w.Target.Object != shadowOfVersion(w.Target.Flow.Name, w.Target.Flow.Version) {
+	if !w.Target.Active {
 		return nil
+	}
+	for key, n := range w.Agents {
+		if err := c.AddAgentDay(c.tenant, store.AgentDayRow{Flow: w.Target.Flow.Name, Version: w.Target.Flow.Version, Day: key.Day, Agent: key.Agent,
+			Walks: n.Walks, FlowCalls: n.FlowCalls}); err != nil {
+			return err
+		}
 	}
 	for day, n := range w.Days {
 		if err := c.AddFlowDay(c.tenant, store.FlowDayRow{Flow: w.Target.Flow.Name, Version: w.Target.Flow.Version, Day: day,

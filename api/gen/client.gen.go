@@ -599,7 +599,8 @@ type ClientInterface interface {
 	// Days without anything to say have no row. `savings-by-day`, `reliability`: runs of each flow version. `coverage`:
 	// recorded tool calls, those that agents made by hand on the paths of active flows (`walked_calls`) and those that
 	// flows made (`flow_steps`), with both as a share (`coverage`) and the second (`realised`). `adoption`: runs against
-	// walks by hand. `drift`: how many of the walks by hand are as the flow predicts (`conformance`), and how often the
+	// walks by hand; `adoption-by-agent`: the same of each agent, as its telemetry names it, with the flow calls that the
+	// telemetry has. `drift`: how many of the walks by hand are as the flow predicts (`conformance`), and how often the
 	// version was taken out of service.
 	//
 	// Corresponds with GET /api/v1/reports/{kind} (the `GetReport` operationId).
@@ -2349,7 +2350,8 @@ func (c *Client) GetSavingsReport(ctx context.Context, params *GetSavingsReportP
 // Days without anything to say have no row. `savings-by-day`, `reliability`: runs of each flow version. `coverage`:
 // recorded tool calls, those that agents made by hand on the paths of active flows (`walked_calls`) and those that
 // flows made (`flow_steps`), with both as a share (`coverage`) and the second (`realised`). `adoption`: runs against
-// walks by hand. `drift`: how many of the walks by hand are as the flow predicts (`conformance`), and how often the
+// walks by hand; `adoption-by-agent`: the same of each agent, as its telemetry names it, with the flow calls that the
+// telemetry has. `drift`: how many of the walks by hand are as the flow predicts (`conformance`), and how often the
 // version was taken out of service.
 //
 // Corresponds with GET /api/v1/reports/{kind} (the `GetReport` operationId).
@@ -9235,7 +9237,8 @@ type ClientWithResponsesInterface interface {
 	// Days without anything to say have no row. `savings-by-day`, `reliability`: runs of each flow version. `coverage`:
 	// recorded tool calls, those that agents made by hand on the paths of active flows (`walked_calls`) and those that
 	// flows made (`flow_steps`), with both as a share (`coverage`) and the second (`realised`). `adoption`: runs against
-	// walks by hand. `drift`: how many of the walks by hand are as the flow predicts (`conformance`), and how often the
+	// walks by hand; `adoption-by-agent`: the same of each agent, as its telemetry names it, with the flow calls that the
+	// telemetry has. `drift`: how many of the walks by hand are as the flow predicts (`conformance`), and how often the
 	// version was taken out of service.
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -16138,7 +16141,8 @@ func (c *ClientWithResponses) GetSavingsReportWithResponse(ctx context.Context, 
 // Days without anything to say have no row. `savings-by-day`, `reliability`: runs of each flow version. `coverage`:
 // recorded tool calls, those that agents made by hand on the paths of active flows (`walked_calls`) and those that
 // flows made (`flow_steps`), with both as a share (`coverage`) and the second (`realised`). `adoption`: runs against
-// walks by hand. `drift`: how many of the walks by hand are as the flow predicts (`conformance`), and how often the
+// walks by hand; `adoption-by-agent`: the same of each agent, as its telemetry names it, with the flow calls that the
+// telemetry has. `drift`: how many of the walks by hand are as the flow predicts (`conformance`), and how often the
 // version was taken out of service.
 //
 // Returns a wrapper object for the known response body format(s).

@@ -1323,17 +1323,20 @@ func (e GetReportParamsFormat) Valid() bool {
 
 // Defines values for GetReportParamsKind.
 const (
-	GetReportParamsKindAdoption     GetReportParamsKind = "adoption"
-	GetReportParamsKindCoverage     GetReportParamsKind = "coverage"
-	GetReportParamsKindDrift        GetReportParamsKind = "drift"
-	GetReportParamsKindReliability  GetReportParamsKind = "reliability"
-	GetReportParamsKindSavingsByDay GetReportParamsKind = "savings-by-day"
+	GetReportParamsKindAdoption        GetReportParamsKind = "adoption"
+	GetReportParamsKindAdoptionByAgent GetReportParamsKind = "adoption-by-agent"
+	GetReportParamsKindCoverage        GetReportParamsKind = "coverage"
+	GetReportParamsKindDrift           GetReportParamsKind = "drift"
+	GetReportParamsKindReliability     GetReportParamsKind = "reliability"
+	GetReportParamsKindSavingsByDay    GetReportParamsKind = "savings-by-day"
 )
 
 // Valid indicates whether the value is a known member of the GetReportParamsKind enum.
 func (e GetReportParamsKind) Valid() bool {
 	switch e {
 	case GetReportParamsKindAdoption:
+		return true
+	case GetReportParamsKindAdoptionByAgent:
 		return true
 	case GetReportParamsKindCoverage:
 		return true
@@ -3009,8 +3012,10 @@ type Run struct {
 	ErrorMessage   string        `json:"error_message,omitempty,omitzero"`
 	Flow           string        `json:"flow"`
 
-	// HandBack Of a run that did not reach its end, in the answer to its start: status, reason, what is done, what is known, the
-	// step at which it stopped and what remains, so that the caller goes on from there.
+	// HandBack Of a run that did not reach its end, whatever stopped it (a guard, a choice, a failure, a wait): status, reason, what
+	// is done, what is known, the step at which it stopped and what remains, so that the caller goes on from there. A
+	// run that is read back has redacted values. The record's own `hand_back` is that of a flow which ended as
+	// `handed_back`.
 	HandBack json.RawMessage `json:"hand_back,omitempty,omitzero"`
 
 	// HandBackText The same in words.

@@ -37,7 +37,8 @@ type Run struct {
 	Result    *executor.RunResult
 	Avoided   Avoided
 	Approvals []Approval // that it asked for; nil in lists of runs that do not wait
-	// Continuation says how to go on where a run did not reach its end; nil when it did, and when it is read back.
+	// Continuation says how to go on where a run did not reach its end: stopped at a guard, failed, was cancelled or waits;
+	// nil when it did, and in lists.
 	Continuation *Continuation
 	Problem      *Problem // why it did not go on, where that is no step's failure
 	Revision     int64    // rises with every change

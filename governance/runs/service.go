@@ -301,6 +301,9 @@ func (s *Service) replay(r *store.Reader, tenant string, req *Request, row store
 		return nil, err
 	}
 	run.Replayed = true
+	if run.Continuation, err = continuationIn(r, tenant, run); err != nil {
+		return nil, err
+	}
 	run.Approvals, err = approvalsIn(r, tenant, run.ID)
 	return run, err
 }
@@ -407,10 +410,32 @@ func (s *Service) read(ctx context.Context, tenant, id string) (run *Run, err er
 		if run, err = fromRow(row, true); err != nil {
 			return err
 		}
+		if run.Continuation, err = continuationIn(r, tenant, run); err != nil {
+			return err
+		}
 		run.Approvals, err = approvalsIn(r, tenant, id)
 		return err
 	})
 	return run, err
+}
+
+// continuationIn is how to go on with a run that is read back, from what is kept of it.
+func continuationIn(r *store.Reader, tenant string, run *Run) (*Continuation, error) {
+	if run.State == StateRunning || run.Result == nil || run.Result.Success {
+		return nil, nil
+	}
+	row, err := r.FlowVersion(tenant, run.Flow, run.Version)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var flow flows.Flow
+	if err := json.Unmarshal(row.Flow, &flow); err != nil {
+		return nil, fmt.Errorf("flow of run %s: %w", run.ID, err)
+	}
+	return continuation(&flow, run.Result), nil
 }
 
 func runIn(r *store.Reader, tenant, id string) (store.RunRow, error) {

@@ -26,6 +26,31 @@ func (r *Reader) FlowDays(tenant string, from, to int64) ([]FlowDayRow, error) {
 		tenant, from, to)
 }
 
+// AgentDayRow counts what an agent did on the path of a flow version on one UTC day (days since 1970): walks by hand and
+// calls of the flow.
+type AgentDayRow struct {
+	Flow, Version, Agent string
+	Day                  int64
+	Walks, FlowCalls     int64
+}
+
+// AddAgentDay adds counts to an agent's day.
+func (tx *Tx) AddAgentDay(tenant string, d AgentDayRow) error {
+	_, err := tx.exec(`INSERT INTO flow_agent_days (tenant, flow, version, day, agent, walks, flow_calls) VALUES (?, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT (tenant, flow, version, day, agent) DO UPDATE SET walks = walks + excluded.walks, flow_calls = flow_calls + excluded.flow_calls`,
+		tenant, d.Flow, d.Version, d.Day, d.Agent, d.Walks, d.FlowCalls)
+	return err
+}
+
+// AgentDays lists the counts of days in [from, to), by day, flow, version and agent.
+func (r *Reader) AgentDays(tenant string, from, to int64) ([]AgentDayRow, error) {
+	return collect(r, func(s scanner) (d AgentDayRow, err error) {
+		err = s.Scan(&d.Flow, &d.Version, &d.Day, &d.Agent, &d.Walks, &d.FlowCalls)
+		return d, err
+	}, `SELECT flow, version, day, agent, walks, flow_calls FROM flow_agent_days WHERE tenant = ? AND day >= ? AND day < ?
+		ORDER BY day, flow, version, agent`, tenant, from, to)
+}
+
 // RunTail counts the last n finished runs of a flow version that started after a time, dry runs apart: how many there
 // are and how many of them failed; last is the newest start, zero when there is none.
 func (r *Reader) RunTail(tenant, flow, version, failed string, since time.Time, n int) (runs, failures int, last time.Time, err error) {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -134,41 +135,46 @@ func (w *Watcher) compare(ctx context.Context, tenant string, ids []string) erro
 	if err != nil || len(targets) == 0 {
 		return err
 	}
-	var watched []governance.Walks
+	c := comparison{targets: make([]governance.Walks, len(targets))}
 	var compiled []*replay.Flow
-	for _, t := range targets {
-		ready, err := replay.Compile(t.Flow)
-		if err != nil { // flows that call flows have no recorded calls to be compared with
-			continue
+	for i, t := range targets {
+		c.targets[i] = governance.Walks{Target: t, Days: map[int64]governance.DayWalks{}, Agents: map[governance.AgentDay]governance.AgentWalks{}}
+		if ready, err := replay.Compile(t.Flow); err == nil { // flows that call flows have no recorded calls to be compared with
+			compiled, c.of = append(compiled, ready), append(c.of, i)
 		}
-		compiled = append(compiled, ready)
-		watched = append(watched, governance.Walks{Target: t, Days: map[int64]governance.DayWalks{}})
 	}
-	scorer := replay.NewScorer(compiled)
+	c.scorer = replay.NewScorer(compiled)
 	err = assembly.Loader{Store: w.events}.Sessions(ctx, tenant, ids, func(s *ingest.Session) error {
-		note(scorer, s, watched)
+		c.note(s)
 		return ctx.Err()
 	})
 	if err != nil {
 		return err
 	}
-	watched = slices.DeleteFunc(watched, func(w governance.Walks) bool { return w.Sessions == 0 })
-	if len(watched) == 0 {
+	found := slices.DeleteFunc(c.targets, func(w governance.Walks) bool { return w.Sessions == 0 && len(w.Agents) == 0 })
+	if len(found) == 0 {
 		return nil
 	}
-	return w.gate.RecordWalks(ctx, tenant, watched)
+	return w.gate.RecordWalks(ctx, tenant, found)
+}
+
+// comparison lays flows over sessions.
+type comparison struct {
+	targets []governance.Walks
+	scorer  *replay.Scorer
+	of      []int // the scorer's flows among the targets
 }
 
 // note adds what one session says of the targets. A session from before a target's time says nothing of it.
-func note(scorer *replay.Scorer, s *ingest.Session, watched []governance.Walks) {
+func (c *comparison) note(s *ingest.Session) {
 	at, tools := startOf(s)
-	for i := range watched {
-		if first := firstTool(watched[i].Target.Flow); tools[first] && !at.Before(watched[i].Target.Since) {
-			watched[i].Sessions++
+	for _, i := range c.of {
+		if first := firstTool(c.targets[i].Target.Flow); tools[first] && !at.Before(c.targets[i].Target.Since) {
+			c.targets[i].Sessions++
 		}
 	}
-	for _, window := range scorer.Windows(replay.NewSession(s)) {
-		w := &watched[window.Flow]
+	for _, window := range c.scorer.Windows(replay.NewSession(s)) {
+		w := &c.targets[c.of[window.Flow]]
 		if at.Before(w.Target.Since) {
 			continue
 		}
@@ -186,7 +192,58 @@ func note(scorer *replay.Scorer, s *ingest.Session, watched []governance.Walks) 
 			})
 		}
 		w.Days[dayOf(at)] = day
+		count(w, agentAt(s, window.Calls[0]), at, governance.AgentWalks{Walks: 1})
 	}
+	c.calls(s, at)
+}
+
+// calls counts the calls of flows that the session has.
+func (c *comparison) calls(s *ingest.Session, at time.Time) {
+	for r := range s.Runs {
+		for i := range s.Runs[r].Calls {
+			call := &s.Runs[r].Calls[i]
+			if call.Origin != ingest.OriginFlowCall {
+				continue
+			}
+			if w := c.called(call.Tool); w != nil && !at.Before(w.Target.Since) {
+				count(w, s.Runs[r].Agent, at, governance.AgentWalks{FlowCalls: 1})
+			}
+		}
+	}
+}
+
+// called is the current version of the flow that a tool's name names, as agents report it: bare, or with something in front,
+// as in mcp__pave__refund. Of several the longest is meant.
+func (c *comparison) called(tool string) (found *governance.Walks) {
+	for i := range c.targets {
+		t := &c.targets[i].Target
+		if !t.Current || !strings.HasSuffix(tool, t.Flow.Name) || found != nil && len(found.Target.Flow.Name) >= len(t.Flow.Name) {
+			continue
+		}
+		if before := strings.TrimSuffix(tool, t.Flow.Name); before == "" || strings.ContainsAny(before[len(before)-1:], "_./:-") {
+			found = &c.targets[i]
+		}
+	}
+	return found
+}
+
+func count(w *governance.Walks, agent string, at time.Time, more governance.AgentWalks) {
+	key := governance.AgentDay{Agent: agent, Day: dayOf(at)}
+	n := w.Agents[key]
+	n.Walks += more.Walks
+	n.FlowCalls += more.FlowCalls
+	w.Agents[key] = n
+}
+
+// agentAt is who made a call, by its position among the calls of a session.
+func agentAt(s *ingest.Session, at int) string {
+	for r := range s.Runs {
+		if at < len(s.Runs[r].Calls) {
+			return s.Runs[r].Agent
+		}
+		at -= len(s.Runs[r].Calls)
+	}
+	return ""
 }
 
 // startOf is when a session's first call with a time started, and the tools that its agents called.

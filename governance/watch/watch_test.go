@@ -30,7 +30,7 @@ type gate struct {
 }
 
 func (g *gate) ShadowTargets(context.Context, string) ([]governance.ShadowTarget, error) {
-	return []governance.ShadowTarget{{Object: "flow/close_by_email@1.0.0", Digest: "d", Flow: g.flow, Since: since}}, nil
+	return []governance.ShadowTarget{{Object: "flow/close_by_email@1.0.0", Active: true, Current: true, Digest: "d", Flow: g.flow, Since: since}}, nil
 }
 
 func (g *gate) RecordWalks(_ context.Context, _ string, all []governance.Walks) error {
@@ -62,8 +62,8 @@ func TestLiveSessionsAreCompared(t *testing.T) {
 	record := func(n int, closed string) {
 		at := time.Date(2026, 11, 1, 10, n, 0, 0, time.UTC).Format(time.RFC3339)
 		text := fmt.Sprintf(`{"session_id":"s%[1]d","start":%[2]q,"event":"user_message","text":"close u%[1]d@x.org"}
-{"session_id":"s%[1]d","start":%[2]q,"tool":"find","turn":0,"call_id":"a%[1]d","args":{"email":"u%[1]d@x.org"},"result":{"id":"c%[1]d"},"status":"ok"}
-{"session_id":"s%[1]d","start":%[2]q,"tool":"close","turn":1,"call_id":"b%[1]d","args":{"id":%[3]q},"result":{},"status":"ok"}`, n, at, closed)
+{"session_id":"s%[1]d","start":%[2]q,"agent":"desk-%[4]d","tool":"find","turn":0,"call_id":"a%[1]d","args":{"email":"u%[1]d@x.org"},"result":{"id":"c%[1]d"},"status":"ok"}
+{"session_id":"s%[1]d","start":%[2]q,"agent":"desk-%[4]d","tool":"close","turn":1,"call_id":"b%[1]d","args":{"id":%[3]q},"result":{},"status":"ok"}`, n, at, closed, n%2)
 		var list []ingest.Event
 		for e, err := range ingest.DecodeRecords(strings.NewReader(text), ingest.DecodeOptions{Origin: ingest.OriginAgent}) {
 			require.NoError(t, err)
@@ -91,6 +91,7 @@ func TestLiveSessionsAreCompared(t *testing.T) {
 	}
 	require.Equal(t, 2, exact)
 	day := since.Unix() / 86400
+	require.Equal(t, map[governance.AgentDay]governance.AgentWalks{{Agent: "desk-0", Day: day}: {Walks: 1}, {Agent: "desk-1", Day: day}: {Walks: 2}}, got.Agents)
 	require.Equal(t, map[int64]governance.DayWalks{day: {Walks: 3, Exact: 2, Calls: 6}}, got.Days)
 
 	w.Seen("default", []string{"s5", "s6"})
@@ -100,5 +101,23 @@ func TestLiveSessionsAreCompared(t *testing.T) {
 	require.NoError(t, w.Once(ctx, "default"))
 	require.Len(t, g.walks, 2)
 	require.Equal(t, 3, g.asked)
+
+	// The flow's own calls are counted of the agent that made them, by whatever name its telemetry has for the tool.
+	var calls []ingest.Event
+	for i, tool := range []string{"close_by_email", "mcp__pave__close_by_email", "reclose_by_email"} {
+		text := fmt.Sprintf(`{"session_id":"f","start":"2026-11-01T11:00:00Z","agent":"paved","tool":%q,"turn":%d,"call_id":"f%d","args":{},"result":{},"status":"ok"}`, tool, i, i)
+		for e, err := range ingest.DecodeRecords(strings.NewReader(text), ingest.DecodeOptions{Origin: ingest.OriginFlowCall}) {
+			require.NoError(t, err)
+			calls = append(calls, e)
+		}
+	}
+	_, err = recorder.Record(ctx, "default", calls)
+	require.NoError(t, err)
+	_, err = assembler.Run(ctx, "default", time.Time{})
+	require.NoError(t, err)
+	require.NoError(t, w.Once(ctx, "default"))
+	require.Len(t, g.walks, 3)
+	require.Equal(t, map[governance.AgentDay]governance.AgentWalks{{Agent: "paved", Day: day}: {FlowCalls: 2}}, g.walks[2].Agents)
+	require.Zero(t, g.walks[2].Sessions)
 	require.NoError(t, recorder.Close())
 }

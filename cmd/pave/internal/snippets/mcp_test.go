@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -125,6 +126,8 @@ var shopFlows = map[string]string{
 		"steps":[{"tool_name":"get_order","input_mapping":{"order_id":"order_id"},"output_as":"order"},{"tool_name":"refund","input_mapping":{"order_id":"/order/order_id"},"output_as":"done"}]}`,
 	"unknown_effects": `{"format_version":"1.1","type":"Flow","name":"unknown_effects","version":"1.0.0","description":"Who knows.","input_schema":{"type":"object"},
 		"steps":[{"tool_name":"mystery","input_mapping":{},"output_as":"done"}]}`,
+	"fails": `{"format_version":"1.1","type":"Flow","name":"fails","version":"1.0.0","description":"Asks for a customer that is not there.",
+		"input_schema":{"type":"object"},"steps":[{"tool_name":"get_customer","input_mapping":{"token":{"$const":"broken"}},"output_as":"person"}]}`,
 	"dawdle": `{"format_version":"1.1","type":"Flow","name":"dawdle","version":"1.0.0","description":"Waits.","input_schema":{"type":"object"},
 		"steps":[{"tool_name":"wait","input_mapping":{},"output_as":"done"}]}`,
 }
@@ -205,9 +208,10 @@ func text(res *mcp.CallToolResult) string { return res.Content[0].(*mcp.TextCont
 
 func TestFlowsAreToolsOfMCPClients(t *testing.T) {
 	s, desk := mcpService(t, nil, "order_state", "pay_back", "unknown_effects")
+	s.activate(shopFlows["fails"])
 	session := connect(t, s, s.key("service:agent", gen.ScopeRun), nil, nil)
 	tools := toolNames(t, session)
-	require.Len(t, tools, 1, "writing and unknown flows are above the ceiling")
+	require.Len(t, tools, 2, "writing and unknown flows are above the ceiling")
 	tool := tools["order_state"]
 	assert.Contains(t, tool.Description, "State of an order")
 	assert.True(t, tool.Annotations.ReadOnlyHint)
@@ -234,9 +238,23 @@ func TestFlowsAreToolsOfMCPClients(t *testing.T) {
 	assert.Equal(t, "lost", stopped["known"].(map[string]any)["state"])
 
 	rest := s.run("order_state", `{"order_id":"W2"}`)
+	failed := s.run("fails", `{}`)
 	assert.Equal(t, gen.RunStatusHandedBack, rest.Status)
 	assert.Contains(t, rest.HandBackText, "What remains: get_customer.")
 	assert.Contains(t, string(rest.HandBack), `"remaining":["get_customer"]`)
+	kept, err = s.client.GetRunWithResponse(t.Context(), rest.ID)
+	require.NoError(t, err)
+	// Read back it is the same, but that values which look like secrets are redacted.
+	secret := regexp.MustCompile(`\[redacted:secret:[0-9a-f]+\]`)
+	assert.JSONEq(t, string(rest.HandBack), secret.ReplaceAllString(string(kept.JSON200.HandBack), "W2"))
+	assert.Equal(t, rest.HandBackText, secret.ReplaceAllString(kept.JSON200.HandBackText, "W2"))
+	assert.Equal(t, gen.RunStatusFailed, failed.Status)
+	kept, err = s.client.GetRunWithResponse(t.Context(), failed.ID)
+	require.NoError(t, err)
+	assert.Contains(t, kept.JSON200.HandBackText, "Nothing was done yet.", "a run that failed says so too, as it did at first")
+	assert.Equal(t, failed.HandBackText, secret.ReplaceAllString(kept.JSON200.HandBackText, "broken"))
+	assert.Contains(t, string(kept.JSON200.HandBack), `"status":"failed"`)
+	assert.NotContains(t, string(kept.JSON200.Record), `"hand_back":{`, "the flow itself did not hand it back")
 
 	res = call(t, session, "order_state", map[string]any{"order_id": 7})
 	assert.True(t, res.IsError, "a bad argument is told to the model")
