@@ -26,7 +26,8 @@ func (h *handlers) RunFlow(ctx context.Context, r gen.RunFlowRequestObject) (gen
 	if err != nil {
 		return nil, err
 	}
-	req := runs.Request{TraceID: flowmcp.TraceID(r.Params.Traceparent), Flow: r.Name, Version: r.Body.Version, Input: input, DynamicParams: params, IdempotencyKey: r.Params.IdempotencyKey,
+	traceID, spanID := flowmcp.TraceOf(r.Params.Traceparent)
+	req := runs.Request{TraceID: traceID, ParentSpanID: spanID, Flow: r.Name, Version: r.Body.Version, Input: input, DynamicParams: params, IdempotencyKey: r.Params.IdempotencyKey,
 		DryRun: r.Body.DryRun, DryRunUnsupported: string(r.Body.DryRunUnsupported)}
 	if r.Params.Wait != "" {
 		req.Detach = true

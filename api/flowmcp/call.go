@@ -68,7 +68,9 @@ func (s *Server) perform(ctx context.Context, c *flowCall, onEvent func(executor
 	if err != nil {
 		return refusal(c.flow, err), nil
 	}
-	done, err := s.run(ctx, c.actor, runs.Request{Flow: c.flow.Name, Input: c.input, TraceID: c.trace(), DynamicParams: params, OnEvent: onEvent})
+	req := runs.Request{Flow: c.flow.Name, Input: c.input, DynamicParams: params, OnEvent: onEvent}
+	req.TraceID, req.ParentSpanID = c.trace()
+	done, err := s.run(ctx, c.actor, req)
 	if err != nil {
 		return refusal(c.flow, err), nil
 	}
@@ -139,25 +141,31 @@ func (s *Server) params(ctx context.Context, c *flowCall) (map[string]any, error
 	return out, nil
 }
 
-// trace is the trace that the call belongs to: of its metadata, else of the request's header.
-func (c *flowCall) trace() string {
+// trace is the trace and the span that the call belongs to: of its metadata, else of the request's header.
+func (c *flowCall) trace() (traceID, spanID string) {
 	parent, _ := c.meta["traceparent"].(string)
 	if parent == "" {
 		parent = c.header.Get("Traceparent")
 	}
-	return TraceID(parent)
+	return TraceOf(parent)
 }
 
-// TraceID is the trace id of a W3C traceparent, "" when it is not one.
-func TraceID(parent string) string {
+// TraceOf are the ids of a W3C traceparent, "" when it is not one.
+func TraceOf(parent string) (traceID, spanID string) {
 	parts := strings.Split(strings.TrimSpace(parent), "-")
-	if len(parts) < 4 || len(parts[0]) != 2 || len(parts[1]) != 32 || strings.Trim(parts[1], "0") == "" {
-		return ""
+	if len(parts) < 4 || len(parts[0]) != 2 || !isID(parts[1], 32) {
+		return "", ""
 	}
-	if _, err := hex.DecodeString(parts[1]); err != nil {
-		return ""
+	if isID(parts[2], 16) {
+		spanID = strings.ToLower(parts[2])
 	}
-	return strings.ToLower(parts[1])
+	return strings.ToLower(parts[1]), spanID
+}
+
+// isID reports n hex digits that are not all zero.
+func isID(text string, n int) bool {
+	_, err := hex.DecodeString(text)
+	return err == nil && len(text) == n && strings.Trim(text, "0") != ""
 }
 
 // progress tells a client that asked for it how far the run is: finished steps, and what tools say of themselves.

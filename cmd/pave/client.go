@@ -66,7 +66,7 @@ func (e *env) client() (*client, error) {
 }
 
 func (e *env) appOptions(log *slog.Logger) app.Options {
-	return app.Options{DataDir: e.g.DataDir, ClickHouse: e.g.Clickhouse, Runs: e.g.RunSettings.options(), Solo: e.g.Solo, Mining: e.g.Mining.loop(), EgressAllow: e.g.EgressAllow, MCP: e.g.MCP.options(),
+	return app.Options{DataDir: e.g.DataDir, ClickHouse: e.g.Clickhouse, Runs: e.g.RunSettings.options(), Telemetry: e.g.RunSettings.telemetry(), Solo: e.g.Solo, Mining: e.g.Mining.loop(), EgressAllow: e.g.EgressAllow, MCP: e.g.MCP.options(),
 		LocalPrincipal: localPrincipal(), Logger: log, Version: version}
 }
 

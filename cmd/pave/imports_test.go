@@ -73,9 +73,10 @@ var mayImport = map[string][]string{
 
 // alsoMay are the packages that reach further than their room.
 var alsoMay = map[string][]string{
-	"pave/governance/runs":    {"executor"},
-	"pave/governance/replays": {"executor"}, // a proposal is checked by running its flow against recorded tools
-	"pave/governance/loop":    {"executor"}, // its price table
+	"pave/governance/runs":           {"executor"},
+	"pave/governance/runs/telemetry": {"executor"}, // it reads the records of runs
+	"pave/governance/replays":        {"executor"}, // a proposal is checked by running its flow against recorded tools
+	"pave/governance/loop":           {"executor"}, // its price table
 }
 
 // adapters are groups of packages that fulfil one contract; none imports another of its group.

@@ -22,6 +22,9 @@ type runSettings struct {
 	RunsDecisionsTimeout   time.Duration `help:"How long a decision may take; 5s." env:"PAVE_RUNS_DECISIONS_TIMEOUT" hidden:""`
 	RunsDecisionsMax       int           `help:"Decisions of one run; any number." name:"runs-decisions-max-per-run" env:"PAVE_RUNS_DECISIONS_MAX_PER_RUN" hidden:""`
 	RunsDecisionsOnTimeout string        `help:"What a decision that is late does: ${enum}." env:"PAVE_RUNS_DECISIONS_ON_TIMEOUT" enum:"error,default" default:"error" hidden:""`
+	TelemetryOTLPEndpoint  string        `help:"Receiver of OTLP/HTTP that finished runs are exported to as spans, such as http://127.0.0.1:4318/v1/traces; none." name:"telemetry-otlp-endpoint" env:"PAVE_TELEMETRY_OTLP_ENDPOINT" hidden:""`
+	TelemetryOTLPHeaders   []string      `help:"Headers for it: NAME=VALUE, where {{secret:NAME}} stands for a secret." name:"telemetry-otlp-headers" env:"PAVE_TELEMETRY_OTLP_HEADERS" hidden:""`
+	TelemetryOTLPValues    bool          `help:"Export arguments and results, too, redacted." name:"telemetry-otlp-values" env:"PAVE_TELEMETRY_OTLP_VALUES" hidden:""`
 	PricesFile             string        `help:"Price table (YAML) in place of the built-in one." env:"PAVE_PRICES_FILE" hidden:""`
 	PricesProvider         string        `help:"Provider of the model whose calls the flows replace." env:"PAVE_PRICES_PROVIDER" hidden:""`
 	PricesModel            string        `help:"That model." env:"PAVE_PRICES_MODEL" hidden:""`
@@ -35,4 +38,8 @@ func (s *runSettings) options() app.RunOptions {
 		Decisions: app.Decisions{URL: s.RunsDecisionsURL, Timeout: s.RunsDecisionsTimeout, MaxPerRun: s.RunsDecisionsMax,
 			OnTimeout: s.RunsDecisionsOnTimeout},
 		Prices: app.Prices{File: s.PricesFile, Provider: s.PricesProvider, Model: s.PricesModel, OutputFraction: s.PricesOutputFraction}}
+}
+
+func (s *runSettings) telemetry() app.TelemetryOptions {
+	return app.TelemetryOptions{Endpoint: s.TelemetryOTLPEndpoint, Headers: s.TelemetryOTLPHeaders, Values: s.TelemetryOTLPValues}
 }

@@ -163,6 +163,8 @@ func (c *serveCmd) check(g *globals) []string {
 	problems = append(problems, own.Check()...)
 	options := g.RunSettings.options()
 	problems = append(problems, options.Check()...)
+	spans := g.RunSettings.telemetry()
+	problems = append(problems, spans.Check()...)
 	return problems
 }
 

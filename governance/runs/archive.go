@@ -36,6 +36,7 @@ func (s *Service) finish(ctx context.Context, l *live, state string, stored *exe
 		return
 	}
 	s.archiveRow(ctx, l.tenant, row)
+	s.export(ctx, l, row)
 }
 
 // archiveRun archives a run that ended without being executed.

@@ -14,12 +14,14 @@ import (
 
 // begun is how a run begins, kept sealed from before its first step. Dynamic params are not in it.
 type begun struct {
-	Input       json.RawMessage   `json:"input"`
-	TraceID     string            `json:"trace_id"`
-	Unsupported string            `json:"dry_run_unsupported"`
-	Params      []string          `json:"params"` // names of the dynamic params
-	Plan        string            `json:"plan"`   // admission key
-	Called      map[string]string `json:"called"` // versions of the flows that steps call without one, by name
+	Input   json.RawMessage `json:"input"`
+	TraceID string          `json:"trace_id"`
+	// ParentSpanID is the caller's span, "" when it is not known.
+	ParentSpanID string            `json:"parent_span_id,omitempty"`
+	Unsupported  string            `json:"dry_run_unsupported"`
+	Params       []string          `json:"params"` // names of the dynamic params
+	Plan         string            `json:"plan"`   // admission key
+	Called       map[string]string `json:"called"` // versions of the flows that steps call without one, by name
 }
 
 // progress is where a run can go on.

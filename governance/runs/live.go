@@ -21,6 +21,7 @@ type live struct {
 	run       *Run
 	admission *governance.Admission
 	plan      *executor.Plan
+	begun     *begun         // nil when it is not known how it began
 	params    map[string]any // dynamic
 	careful   bool           // a tool may not be called twice for one step
 	log       *callLog

@@ -64,6 +64,7 @@ type Options struct {
 	Engine   executor.Options
 	Outbox   Outbox          // nil: nobody is told of runs that fail
 	Archive  Archive         // nil: runs stay in the state store only
+	Exporter Exporter        // nil: runs are not exported as telemetry
 	Recorder Recorder        // nil: executed steps are not recorded as tool calls
 	Redactor ingest.Redactor // of stored results; nil makes one with a key of this process
 	Vault    *Vault          // seals checkpoints; nil makes one with a key of this process, which no other can open
@@ -89,6 +90,7 @@ type Service struct {
 	engine          *executor.Engine
 	outbox          Outbox
 	archive         Archive
+	exporter        Exporter
 	recorder        Recorder
 	redactor        ingest.Redactor
 	vault           *Vault
@@ -116,7 +118,7 @@ type Service struct {
 
 // New builds a Service; Close it.
 func New(o Options) *Service {
-	s := &Service{gate: o.Gate, catalogue: o.Catalogue, db: o.Store, outbox: o.Outbox, archive: o.Archive, recorder: o.Recorder, redactor: o.Redactor, vault: o.Vault,
+	s := &Service{gate: o.Gate, catalogue: o.Catalogue, db: o.Store, outbox: o.Outbox, archive: o.Archive, exporter: o.Exporter, recorder: o.Recorder, redactor: o.Redactor, vault: o.Vault,
 		approvalExpiry: cmp.Or(o.ApprovalExpiry, DefaultApprovalExpiry), keepCheckpoints: o.KeepCheckpoints, log: o.Logger,
 		now: o.Engine.Now, newID: o.Engine.NewID, maxPerPrincipal: cmp.Or(max(0, o.MaxPerPrincipal), DefaultMaxPerPrincipal), running: map[caller]int{}, plans: map[string]*executor.Plan{}, live: map[string]*live{}, feeds: map[string]*feed{},
 		params: map[string]map[string]any{}}
@@ -158,9 +160,10 @@ type Request struct {
 	// final output that the caller gets and nowhere else.
 	DynamicParams  map[string]any
 	IdempotencyKey string
-	// TraceID continues the caller's trace, 32 hex digits; "" begins one.
-	TraceID string
-	DryRun  bool
+	// TraceID continues the caller's trace, 32 hex digits; "" begins one. ParentSpanID is the caller's span in it, 16 hex
+	// digits, "" when it is not known.
+	TraceID, ParentSpanID string
+	DryRun                bool
 	// DryRunUnsupported is what a dry run does with a tool that it may not call: executor.DryRunSkip ("") or DryRunAbort.
 	DryRunUnsupported string
 	// Detach lets the run go on when the caller goes. Run answers at its end, and after Wait as it stands.
@@ -211,12 +214,12 @@ func (s *Service) Run(ctx context.Context, actor governance.Actor, req Request) 
 		Caller: actor.Principal, DryRun: req.DryRun, Started: s.now().UTC(), Revision: 1}
 	l := &live{tenant: tenant(actor), actor: actor, run: run, admission: admission, plan: plan, params: req.DynamicParams, careful: careful(admission),
 		log: &callLog{}, done: make(chan struct{})}
-	in := begun{TraceID: cmp.Or(req.TraceID, s.newID()), Unsupported: req.DryRunUnsupported, Plan: admission.Key, Called: calledAs(admission), Params: slices.Sorted(maps.Keys(req.DynamicParams))}
+	in := begun{TraceID: cmp.Or(req.TraceID, s.newID()), ParentSpanID: req.ParentSpanID, Unsupported: req.DryRunUnsupported, Plan: admission.Key, Called: calledAs(admission), Params: slices.Sorted(maps.Keys(req.DynamicParams))}
 	if first, err := s.begin(ctx, &req, l, in); first != nil || err != nil {
 		s.leave(actor)
 		return first, err
 	}
-	l.feed = s.hold(run.ID, 0)
+	l.feed, l.begun = s.hold(run.ID, 0), &in
 	start := func(ctx context.Context) (*executor.RunResult, error) {
 		input := s.input(l, req.OnEvent)
 		input.Input, input.TraceID, input.DryRunUnsupported = req.Input, in.TraceID, req.DryRunUnsupported

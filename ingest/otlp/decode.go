@@ -121,6 +121,9 @@ type Reader struct {
 	Limits ingest.Limits
 	// Mapping names attributes of the user's own; nil is none.
 	Mapping *Mapping
+	// Own is the installation whose own telemetry is left out, because it is here already: the value of the resource
+	// attribute pave.installation. "" leaves nothing out.
+	Own string
 }
 
 // Traces maps the body of one trace request.

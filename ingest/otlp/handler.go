@@ -49,6 +49,8 @@ type Options struct {
 	Limits ingest.Limits
 	// Mapping names attributes of the user's own; nil is none.
 	Mapping *Mapping
+	// Own is the installation whose own telemetry is left out, see Reader.
+	Own string
 	// InFlight bounds the bytes of request bodies that are in memory at once, 256 MiB when zero. What does not fit is
 	// asked to come again.
 	InFlight int64
@@ -89,7 +91,7 @@ func New(rec Recorder, opts Options) *Handler {
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Handler{rec: rec, opts: opts, reader: Reader{Limits: opts.Limits, Mapping: opts.Mapping}}
+	return &Handler{rec: rec, opts: opts, reader: Reader{Limits: opts.Limits, Mapping: opts.Mapping, Own: opts.Own}}
 }
 
 // admit lets a request of the key in, as far as there is room and its rates go.

@@ -53,6 +53,13 @@ func (rd Reader) MapTraces(td ptrace.Traces) ([]ingest.Event, Stats) {
 	m.events = make([]ingest.Event, 0, td.SpanCount()+td.SpanCount()/8)
 	for i := range td.ResourceSpans().Len() {
 		rs := td.ResourceSpans().At(i)
+		if rd.own(rs.Resource()) {
+			for j := range rs.ScopeSpans().Len() {
+				m.stats.Total += rs.ScopeSpans().At(j).Spans().Len()
+				m.stats.Filtered += rs.ScopeSpans().At(j).Spans().Len()
+			}
+			continue
+		}
 		m.resource(rs.Resource())
 		first := len(m.events)
 		for j := range rs.ScopeSpans().Len() {
@@ -64,6 +71,17 @@ func (rd Reader) MapTraces(td ptrace.Traces) ([]ingest.Event, Stats) {
 	m.dropTold()
 	m.stats.Events, m.stats.Mended = len(m.events), m.r.mended
 	return m.events, m.stats
+}
+
+// attrInstallation names the pave that a resource's spans are from; package governance/runs/telemetry sets it.
+const attrInstallation = "pave.installation"
+
+func (rd Reader) own(res pcommon.Resource) bool {
+	if rd.Own == "" {
+		return false
+	}
+	v, ok := res.Attributes().Get(attrInstallation)
+	return ok && v.AsString() == rd.Own
 }
 
 // mapper turns one request into events.

@@ -4,6 +4,7 @@ package app
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -22,6 +23,7 @@ import (
 	"pave/governance/loop"
 	"pave/governance/replays"
 	"pave/governance/runs"
+	"pave/governance/runs/telemetry"
 	statestore "pave/governance/store"
 	"pave/governance/watch"
 	"pave/ingest"
@@ -41,6 +43,7 @@ type Options struct {
 	EgressAllow    []string
 	MCP            MCPOptions
 	Runs           RunOptions
+	Telemetry      TelemetryOptions
 	Service        ServiceOptions
 	NoAuth         bool         // requests without a key are LocalPrincipal's; for loopback listeners only
 	LocalPrincipal string       // who this machine's user is, such as local:alice; "" is local:admin
@@ -61,24 +64,27 @@ type App struct {
 	gate      *governance.Service
 	redact    *ingest.KeyRedactor
 	cursorKey []byte
-	record    *ingest.Recorder
-	receiver  *otlp.Handler
-	received  *prometheus.CounterVec
-	refused   *prometheus.CounterVec
-	letters   prometheus.Collector
-	expired   *prometheus.CounterVec
-	losses    api.Losses
-	dead      *deadLetters
-	rates     *ingest.RateLimiter
-	tools     *reach
-	flowTools *flowmcp.Server
-	flowNames *flowNames
-	runs      *runs.Service
-	loop      *loop.Loop
-	watcher   *watch.Watcher
-	assembler *assembly.Assembler
-	api       *api.Server
-	undo      []func() error // closes what is open, last first
+	// installation names the data directory in telemetry; it follows from its redaction key and does not give it away.
+	installation string
+	telemetry    *telemetry.Exporter // nil: runs are not exported
+	record       *ingest.Recorder
+	receiver     *otlp.Handler
+	received     *prometheus.CounterVec
+	refused      *prometheus.CounterVec
+	letters      prometheus.Collector
+	expired      *prometheus.CounterVec
+	losses       api.Losses
+	dead         *deadLetters
+	rates        *ingest.RateLimiter
+	tools        *reach
+	flowTools    *flowmcp.Server
+	flowNames    *flowNames
+	runs         *runs.Service
+	loop         *loop.Loop
+	watcher      *watch.Watcher
+	assembler    *assembly.Assembler
+	api          *api.Server
+	undo         []func() error // closes what is open, last first
 }
 
 // Open opens the data directory, made when it is not there. A directory that another process has is a *HeldError.
@@ -189,6 +195,7 @@ func (a *App) openRecorder(context.Context) error {
 		return err
 	}
 	a.cursorKey = derivedKey(key, "cursors")
+	a.installation = hex.EncodeToString(derivedKey(key, "installation")[:8])
 	a.expired = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "pave_retention_deleted_total",
 		Help: "What was deleted because it was older than the retention, by kind."}, []string{"kind"})
 	a.redact = ingest.NewRedactor(key, own.Secrets)
@@ -244,6 +251,11 @@ func (a *App) openAPI(context.Context) (err error) {
 		Rates: a.opts.Service.Rates, TrustedProxies: proxies, CursorKey: a.cursorKey})
 	if err != nil {
 		return err
+	}
+	if a.telemetry != nil {
+		if err := a.api.Registry().Register(a.telemetry); err != nil {
+			return err
+		}
 	}
 	return errors.Join(a.api.Registry().Register(a.received), a.api.Registry().Register(a.refused), a.api.Registry().Register(a.letters),
 		a.api.Registry().Register(a.expired),

@@ -75,7 +75,7 @@ const secretFlow = `{"format_version":"1.1","type":"Flow","name":"open_it","vers
 	"steps":[{"tool_name":"open_door","input_mapping":{"door":"door","api_key":"api_key","token":{"$optional":"token"}},"output_as":"opened"}]}`
 
 // TestSecretsAreFoundNowhere puts canaries into everything that comes in and looks for them in everything that stays or
-// goes out: files, log, metrics, answers, events, webhooks and errors.
+// goes out: files, log, metrics, answers, events, webhooks, spans and errors.
 func TestSecretsAreFoundNowhere(t *testing.T) {
 	var served, told lines
 	door := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -94,9 +94,11 @@ func TestSecretsAreFoundNowhere(t *testing.T) {
 	defer receiver.Close()
 	t.Setenv("DOOR_SECRET", canaryHeader)
 
+	spans := newCollector(t)
 	dir, log := t.TempDir(), &lines{}
 	a := open(t, func(o *Options) {
 		o.DataDir, o.Solo = dir, true
+		o.Telemetry = TelemetryOptions{Endpoint: spans.url, Headers: []string{"Authorization={{secret:DOOR_SECRET}}"}, Values: true}
 		o.Logger = slog.New(slog.NewJSONHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 		o.EgressAllow = []string{strings.TrimPrefix(door.URL, "http://"), strings.TrimPrefix(receiver.URL, "http://")}
 	})
@@ -172,6 +174,8 @@ func TestSecretsAreFoundNowhere(t *testing.T) {
 	noCanary(t, "answers", answers)
 	noCanary(t, "log", log.text())
 	noCanary(t, "webhooks", told.text())
+	require.Contains(t, spans.text.String(), "front", "the spans of the runs have values")
+	noCanary(t, "spans", spans.text.String())
 	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err

@@ -64,7 +64,7 @@ func (a *App) openReceiver(own config.Config, key []byte) error {
 		count, _, _ := letters.Stats()
 		return float64(count)
 	})
-	a.receiver = otlp.New(a.record, otlp.Options{Log: a.log, Mapping: own.Mapping, DeadLetters: letters,
+	a.receiver = otlp.New(a.record, otlp.Options{Log: a.log, Mapping: own.Mapping, Own: a.installation, DeadLetters: letters,
 		Rates: own.Rates, Room: a.record.Room,
 		Sender: func(r *http.Request) otlp.Sender {
 			actor := api.ActorOf(r)

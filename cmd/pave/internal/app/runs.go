@@ -131,7 +131,11 @@ func (a *App) openRuns(ctx context.Context) error {
 	if err := o.seams(tools.web, &engine); err != nil {
 		return err
 	}
-	a.runs = runs.New(runs.Options{Gate: a.gate, Catalogue: a.gate, Store: a.state, Outbox: a.gate, Archive: a.events, Recorder: a.record, Redactor: a.redact,
+	exporter, err := a.openTelemetry(ctx)
+	if err != nil {
+		return err
+	}
+	a.runs = runs.New(runs.Options{Gate: a.gate, Catalogue: a.gate, Store: a.state, Outbox: a.gate, Archive: a.events, Exporter: exporter, Recorder: a.record, Redactor: a.redact,
 		Vault: seal, MaxConcurrent: o.MaxConcurrent, MaxPerPrincipal: o.MaxPerPrincipal, ApprovalExpiry: o.ApprovalExpiry, KeepCheckpoints: o.KeepCheckpoints, Logger: a.log, Engine: engine})
 	a.defers(a.runs.Close)
 	tools.builtins.RunFlows(a.runs.RunFlow)
