@@ -1663,7 +1663,7 @@ type CompileReport struct {
 
 // DataFlow defines model for DataFlow.
 type DataFlow struct {
-	// Applicable Of these
+	// Applicable Of these, how many in which every input was known before the first step.
 	Applicable int `json:"applicable,omitempty,omitzero"`
 
 	// Explained Occurrences in which every mapping held at once.
