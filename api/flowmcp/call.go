@@ -1,6 +1,7 @@
 package flowmcp
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"encoding/json"
@@ -212,17 +213,25 @@ const (
 	lastWait  = 200 * time.Millisecond
 )
 
-// run runs a flow, waiting a while where too many go on already.
+// run runs a flow, waiting a while where too many go on already: in line behind the caller's own, and then for the others.
 func (s *Server) run(ctx context.Context, actor governance.Actor, req runs.Request) (*runs.Run, error) {
-	began := time.Now()
+	patient, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	places := s.limits.of(owner(actor)).places
+	select {
+	case places <- struct{}{}:
+		defer func() { <-places }()
+	case <-patient.Done():
+		return nil, cmp.Or(ctx.Err(), error(flows.NewError(flows.CodeFull, fmt.Sprintf("%d runs of %s are going on; retry later", cap(places), actor.Principal))))
+	}
 	for wait := firstWait; ; wait = min(2*wait, lastWait) {
 		run, err := s.opts.Runs.Run(ctx, actor, req)
-		if flows.CodeOf(err) != flows.CodeFull || time.Since(began) > patience {
+		if code := flows.CodeOf(err); code != flows.CodeFull && code != flows.CodeRateLimited {
 			return run, err
 		}
 		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
+		case <-patient.Done():
+			return nil, cmp.Or(ctx.Err(), err)
 		case <-time.After(wait):
 		}
 	}

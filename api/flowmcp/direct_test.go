@@ -43,9 +43,9 @@ type endpoint struct {
 	server *Server
 }
 
-func listen(t *testing.T, r Runs) *endpoint {
+func listen(t *testing.T, r Runs, atOnce int) *endpoint {
 	t.Helper()
-	s := New(Options{Rate: 1e9, Runs: r})
+	s := New(Options{Rate: 1e9, AtOnce: atOnce, Runs: r})
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		actor := governance.Actor{Tenant: "default", Principal: r.Header.Get("Who")}
 		if actor.Principal != "service:reader" {
@@ -96,7 +96,7 @@ func (e *endpoint) open(who string) (session string) {
 
 // What the library and the direct way answer to the same call is the same message.
 func TestBothWaysAnswerAlike(t *testing.T) {
-	e := listen(t, instant())
+	e := listen(t, instant(), 0)
 	session := e.open("service:a")
 	resp, direct := e.post("service:a", session, `{"jsonrpc":"2.0","id":"x1","method":"tools/call","params":{"name":"echo","arguments":{"a":7}}}`)
 	require.Equal(t, "application/json", resp.Header.Get("Content-Type"), "one that wants its answer alone is answered directly")
@@ -126,7 +126,7 @@ func TestBothWaysAnswerAlike(t *testing.T) {
 
 // A session is its owner's, also on the direct way, and ends when the client says so.
 func TestSessionsOfTheDirectWay(t *testing.T) {
-	e := listen(t, instant())
+	e := listen(t, instant(), 0)
 	session := e.open("service:a")
 	resp, answer := e.post("service:a", session, call(2))
 	require.Contains(t, answer, echoed)
@@ -172,7 +172,7 @@ func TestSessionsOfTheDirectWay(t *testing.T) {
 // A call on the direct way ends when the client cancels it and when the server closes, and not when the connection breaks.
 func TestCallsOfTheDirectWayEnd(t *testing.T) {
 	h := &held{instant(), make(chan struct{}, 4), make(chan struct{}, 4), make(chan struct{})}
-	e := listen(t, h)
+	e := listen(t, h, 0)
 	session := e.open("service:a")
 	answers := make(chan string, 4)
 	begin := func(ctx context.Context, id int) {
@@ -206,4 +206,41 @@ func TestCallsOfTheDirectWayEnd(t *testing.T) {
 	require.NoError(t, e.server.Close())
 	<-h.ended // Close waited for it
 	require.Contains(t, <-answers, `"status":"cancelled"`)
+}
+
+// Calls of one principal past the number that may run wait in line, and hold nobody else up.
+func TestCallsWaitInLine(t *testing.T) {
+	h := &held{instant(), make(chan struct{}, 8), make(chan struct{}, 8), make(chan struct{})}
+	e := listen(t, h, 2)
+	sessions := map[string]string{"service:a": e.open("service:a"), "service:b": e.open("service:b")}
+	answers := make(chan string, 8)
+	begin := func(who string, id int) {
+		go func() {
+			_, answer, err := e.send(t.Context(), who, sessions[who], call(id))
+			if err != nil {
+				answer = err.Error()
+			}
+			answers <- answer
+		}()
+	}
+	begin("service:a", 2)
+	<-h.began
+	begin("service:a", 3)
+	<-h.began
+	begin("service:a", 4) // in line
+	begin("service:b", 2)
+	<-h.began // of the other: three run
+	select {
+	case <-h.began:
+		t.Fatal("three calls of one principal run at a time")
+	case <-time.After(50 * time.Millisecond):
+	}
+	h.let <- struct{}{}
+	h.let <- struct{}{}
+	<-h.began // the one in line, whose place came free with one of its principal's
+	h.let <- struct{}{}
+	h.let <- struct{}{}
+	for range 4 {
+		require.Contains(t, <-answers, echoed)
+	}
 }

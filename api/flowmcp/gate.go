@@ -23,27 +23,38 @@ const (
 // maxLimiters bounds the memory of callers that were seen; past it all begin anew.
 const maxLimiters = 10_000
 
-// limits hold each caller to a rate.
+// limits hold each caller to a rate, and to a number of runs at a time.
 type limits struct {
-	rate float64
+	rate   float64
+	atOnce int
 
 	mu  sync.Mutex
-	per map[string]*rate.Limiter
+	per map[string]*allowance
+}
+
+// allowance is what one caller may do.
+type allowance struct {
+	rate   *rate.Limiter
+	places chan struct{}
+}
+
+func (l *limits) of(who string) *allowance {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	a := l.per[who]
+	if a == nil {
+		if len(l.per) >= maxLimiters {
+			clear(l.per)
+		}
+		a = &allowance{rate.NewLimiter(rate.Limit(l.rate), int(math.Ceil(l.rate*defaultBurst))), make(chan struct{}, l.atOnce)}
+		l.per[who] = a
+	}
+	return a
 }
 
 // admit takes one request of a caller in, or says when to come again.
 func (l *limits) admit(who string) error {
-	l.mu.Lock()
-	limiter := l.per[who]
-	if limiter == nil {
-		if len(l.per) >= maxLimiters {
-			clear(l.per)
-		}
-		limiter = rate.NewLimiter(rate.Limit(l.rate), int(math.Ceil(l.rate*defaultBurst)))
-		l.per[who] = limiter
-	}
-	l.mu.Unlock()
-	if limiter.Allow() {
+	if l.of(who).rate.Allow() {
 		return nil
 	}
 	return &flows.Error{Code: flows.CodeRateLimited, Message: fmt.Sprintf("CW-E046: more than %g requests a second; slow down", l.rate),
@@ -52,7 +63,7 @@ func (l *limits) admit(who string) error {
 
 // Admit is the gate before authorisation: it holds the caller to a rate.
 func (s *Server) Admit(actor governance.Actor) error {
-	return s.limits.admit(actor.Tenant + "/" + actor.Principal)
+	return s.limits.admit(owner(actor))
 }
 
 // Denied keeps a refusal of the gate before a call: actor is empty when nobody was authenticated.

@@ -15,7 +15,6 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
-	"golang.org/x/time/rate"
 
 	"pave/flows"
 	"pave/governance"
@@ -46,7 +45,9 @@ type Options struct {
 	// A param that has no entry is taken from the request header Pave-Param-<param>.
 	Params map[string]map[string]string
 	// Rate is how many requests a second one principal may make; 0 is DefaultRate.
-	Rate    float64
+	Rate float64
+	// AtOnce is how many runs of one principal go on at a time, more wait in line; 0 is runs.DefaultMaxPerPrincipal.
+	AtOnce  int
 	Version string
 	Logger  *slog.Logger // nil discards
 }
@@ -85,7 +86,10 @@ func New(o Options) *Server {
 	if o.Rate <= 0 {
 		o.Rate = DefaultRate
 	}
-	s := &Server{limits: &limits{rate: o.Rate, per: map[string]*rate.Limiter{}}, opts: o, log: o.Logger, offered: map[string]string{}, hidden: map[string]string{}, audit: newJournal(o.Audit, o.Tenant, o.Logger)}
+	if o.AtOnce <= 0 {
+		o.AtOnce = runs.DefaultMaxPerPrincipal
+	}
+	s := &Server{limits: &limits{rate: o.Rate, atOnce: o.AtOnce, per: map[string]*allowance{}}, opts: o, log: o.Logger, offered: map[string]string{}, hidden: map[string]string{}, audit: newJournal(o.Audit, o.Tenant, o.Logger)}
 	s.changes.Store(1)
 	s.direct.init()
 	s.flows.Store(&map[string]*flows.Flow{})

@@ -68,7 +68,7 @@ func (a *App) openMCP(context.Context) error {
 		return err
 	}
 	a.flowTools = flowmcp.New(flowmcp.Options{Runs: a.runs, Audit: a.gate, Tenant: ingest.DefaultTenant, Ceiling: flows.SideEffects(o.Ceiling), Prefix: o.Prefix,
-		Rate: o.Rate, Secret: secrets(a.opts.DataDir), Params: params, Version: a.opts.Version, Logger: a.log})
+		Rate: o.Rate, AtOnce: a.opts.Runs.MaxPerPrincipal, Secret: secrets(a.opts.DataDir), Params: params, Version: a.opts.Version, Logger: a.log})
 	a.flowNames.gate = a.gate
 	a.gate.OnChange(func() {
 		a.flowNames.stale.Store(true)
