@@ -60,12 +60,17 @@ func (s *Server) recordToolCalls(c echo.Context) error {
 		c.Request().Body = counted
 		defer func() { rates.Charge(key, counted.records, counted.bytes) }()
 	}
+	held := s.opts.InFlight.Hold()
+	defer held.Release()
 	var events []ingest.Event
 	var rejected []ingest.RecordError
 	for event, err := range ingest.DecodeRecords(c.Request().Body, ingest.DecodeOptions{Limits: s.opts.Limits, Origin: ingest.OriginAgent}) {
 		if bad := new(ingest.RecordError); errors.As(err, &bad) {
 			rejected = append(rejected, *bad)
 			continue
+		}
+		if err == nil {
+			err = held.Add(ingest.Size(event))
 		}
 		if err != nil {
 			return err

@@ -28,6 +28,8 @@ type Options struct {
 	NoAuth         bool
 	LocalPrincipal string
 	Limits         ingest.Limits
+	// InFlight bounds the bytes of recorded calls in memory, with other ways in; nil is a bound of its own of Limits.InFlight.
+	InFlight *ingest.InFlight
 	// Rates bound the requests of each principal; the zero value bounds nothing.
 	Rates RateLimits
 	// CursorKey signs the cursors of lists; nil takes a random one, so that cursors end with the process.
@@ -72,6 +74,9 @@ func New(deps Deps, opts Options) (*Server, error) {
 	opts.Limits = opts.Limits.WithDefaults()
 	if deps.Losses == nil {
 		deps.Losses = new(Losses)
+	}
+	if opts.InFlight == nil {
+		opts.InFlight = ingest.NewInFlight(opts.Limits.InFlight)
 	}
 	s := &Server{deps: deps, opts: opts, log: opts.Logger, contract: c, metrics: newMetrics(deps.Status, deps.Mining), ui: newUI(), drained: make(chan struct{}), started: time.Now(),
 		limiter: newLimiter(opts.Rates), seal: newSeal(opts.CursorKey)}

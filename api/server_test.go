@@ -189,6 +189,24 @@ func TestCauseOfAnUnavailableStoreIsLogged(t *testing.T) {
 	require.Equal(t, 1, strings.Count(log.String(), "disk I/O error at sector 7"), log.String())
 }
 
+// What is in memory of all requests is bounded: a request that does not fit beside others comes again, and alone it fits.
+func TestRecordedBytesInFlightAreBounded(t *testing.T) {
+	shared := ingest.NewInFlight(2000)
+	s := bare(t, func(_ *Deps, o *Options) { o.InFlight = shared })
+	record := func(size int) *httptest.ResponseRecorder {
+		return call(s, "POST", "/api/v1/tool-calls", `[{"tool":"a","session_id":"s","args":{"x":"`+strings.Repeat("x", size)+`"}}]`)
+	}
+	other := shared.Hold()
+	require.NoError(t, other.Add(1000))
+	require.Equal(t, 200, record(100).Code)
+	refused := record(1000)
+	require.Equal(t, []any{503, "1"}, []any{refused.Code, refused.Header().Get("Retry-After")}, refused.Body.String())
+	require.Equal(t, "full", problem(t, refused).Code)
+	require.Equal(t, 200, record(100).Code, "what was refused is given back")
+	other.Release()
+	require.Equal(t, 200, record(5000).Code)
+}
+
 // failing is a recorder whose store is away.
 type failing struct{}
 

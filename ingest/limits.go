@@ -16,6 +16,7 @@ type Limits struct {
 	Tokens    int   // values and keys of one record, 100,000
 	ToolName  int   // bytes, 128
 	ID        int   // bytes of a session, call, run, trace or span id and of an agent's name, 512
+	InFlight  int64 // bytes of requests that are in memory at once, 256 MiB
 	Queue     int   // events admitted and not yet committed, 20,000
 	QueueSize int64 // bytes of them, 64 MiB
 	// Group is the number of events, GroupSize of bytes, and Linger the age at which a group is committed.
@@ -29,7 +30,7 @@ func DefaultLimits() Limits {
 	return Limits{
 		Body: 16 << 20, Inflated: 64 << 20, Ratio: 100,
 		Batch: 10_000, Record: 4 << 20, Payload: 256 << 10, Text: 64 << 10, Depth: 64, Tokens: 100_000,
-		ToolName: 128, ID: 512,
+		ToolName: 128, ID: 512, InFlight: 256 << 20,
 		Queue: 20_000, QueueSize: 64 << 20,
 		Group: 5_000, GroupSize: 4 << 20, Linger: 20 * time.Millisecond,
 	}
@@ -49,9 +50,10 @@ func (l Limits) WithDefaults() Limits {
 	fill(&l.Tokens, d.Tokens)
 	fill(&l.ToolName, d.ToolName)
 	fill(&l.ID, d.ID)
+	fill(&l.InFlight, d.InFlight)
 	fill(&l.Queue, d.Queue)
 	fill(&l.QueueSize, d.QueueSize)
-	fill(&l.Group, d.Group)
+	fill(&l.Group, min(d.Group, l.Queue))
 	fill(&l.GroupSize, d.GroupSize)
 	fill(&l.Linger, d.Linger)
 	return l

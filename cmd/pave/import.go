@@ -65,7 +65,7 @@ func (c *importCmd) read(e *env, emit func([]ingest.Event) error) (*transcript.R
 	if err != nil {
 		return nil, err
 	}
-	report, err := transcript.Import(e.ctx, c.Paths, transcript.Options{Format: transcript.Format(c.Format), Mapping: own.Mapping, Progress: bar.show}, emit)
+	report, err := transcript.Import(e.ctx, c.Paths, transcript.Options{Format: transcript.Format(c.Format), Mapping: own.Mapping, Limits: own.Limits, Progress: bar.show}, emit)
 	bar.done()
 	return report, err
 }

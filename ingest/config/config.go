@@ -19,6 +19,9 @@
 //	  default: {requests: 100, records: 20000, bytes: 50000000}
 //	  keys:                          # by the prefix that `pave keys list` shows; "" are callers without a key
 //	    k3j9d2x1: {records: 1000}
+//	limits:                          # how much is taken; what is left out keeps its default
+//	  inflated: 32MiB                # also body, ratio, batch, record, payload, text, depth, values, tool_name, id
+//	  in_flight: 128MiB              # of requests in memory at once; also queue and queue_size, of what waits to be stored
 package config
 
 import (
@@ -41,6 +44,7 @@ type Config struct {
 	Policy  ingest.Policy
 	Secrets secrets.Options
 	Rates   *ingest.RateLimiter // nil where the file has none
+	Limits  ingest.Limits       // zero where the file leaves the default
 }
 
 type file struct {
@@ -60,6 +64,7 @@ type file struct {
 		Default ingest.Rates            `yaml:"default"`
 		Keys    map[string]ingest.Rates `yaml:"keys"`
 	} `yaml:"rates"`
+	Limits limits `yaml:"limits"`
 }
 
 // Parse reads the file. Errors are *flows.Error of CodeInvalid and say what to change.
@@ -73,7 +78,10 @@ func Parse(raw []byte) (Config, error) {
 	if err := f.Check(); err != nil {
 		return Config{}, err
 	}
-	c := Config{Secrets: secrets.Options{Names: f.Redact.Names, Allow: f.Redact.Allow, Emails: f.Redact.Emails}}
+	if err := f.Limits.check(); err != nil {
+		return Config{}, err
+	}
+	c := Config{Limits: f.Limits.limits(), Secrets: secrets.Options{Names: f.Redact.Names, Allow: f.Redact.Allow, Emails: f.Redact.Emails}}
 	if len(f.Calls) > 0 || len(f.Sessions) > 0 {
 		c.Mapping = &f.Mapping
 	}

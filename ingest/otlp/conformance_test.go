@@ -130,7 +130,7 @@ func TestAcknowledgedAfterRecording(t *testing.T) {
 func TestBytesInFlightAreBounded(t *testing.T) {
 	body := capture(t, "genai-semconv-manual/proto/01-traces.binpb")
 	slow := &slowRecorder{started: make(chan struct{}), finish: make(chan struct{})}
-	url := serve(t, slow, Options{InFlight: int64(len(body)) * 3 / 2})
+	url := serve(t, slow, Options{InFlight: ingest.NewInFlight(int64(len(body)) * 3 / 2)})
 	first := make(chan int, 1)
 	go func() { first <- send(t, http.MethodPost, url+"/v1/traces", typeProto, "", body).status }()
 	<-slow.started

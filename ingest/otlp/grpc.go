@@ -32,8 +32,9 @@ type Authorizer interface {
 // GRPCOptions configure a gRPC server; the zero value lets everyone in as the default tenant.
 type GRPCOptions struct {
 	Authorizer Authorizer
-	// Requests bounds the requests that are being received and handled at once, 64 when zero: a request may be as large
-	// as Limits.Inflated before anything can be said of it. More are asked to come again.
+	// Requests bounds the requests that are being received and handled at once; one for each 4 MiB of Limits.InFlight, 64 at
+	// most, when zero. A request may be as large as Limits.Inflated before anything can be said of it. More are asked to come
+	// again.
 	Requests int
 	// Server are further options, such as credentials for TLS.
 	Server []grpc.ServerOption
@@ -43,7 +44,7 @@ type GRPCOptions struct {
 // with a listener, and GracefulStop or Stop at the end.
 func (h *Handler) GRPC(opts GRPCOptions) *grpc.Server {
 	if opts.Requests == 0 {
-		opts.Requests = 64
+		opts.Requests = int(max(1, min(64, h.opts.Limits.InFlight>>22)))
 	}
 	gate := &gate{h: h, opts: opts}
 	server := grpc.NewServer(append([]grpc.ServerOption{
@@ -186,13 +187,13 @@ func (h *Handler) service(name string, signal Signal, partial func(Stats, string
 
 // export takes one request and answers it.
 func (h *Handler) export(ctx context.Context, signal Signal, body []byte, partial func(Stats, string) marshaler) ([]byte, error) {
-	size := int64(len(body))
-	defer h.inFlight.Add(-size)
-	if h.inFlight.Add(size) > h.opts.InFlight {
-		return nil, errInFlight
+	size, held := int64(len(body)), h.opts.InFlight.Hold()
+	defer held.Release()
+	if err := held.Add(size); err != nil {
+		return nil, err
 	}
 	sender := senderOf(ctx)
-	stats, err := h.take(ctx, sender.Tenant, signal, Protobuf, body)
+	stats, err := h.take(ctx, sender.Tenant, signal, Protobuf, body, held)
 	h.charge(sender.Key, stats.Total, size)
 	if err != nil {
 		return nil, err

@@ -202,8 +202,15 @@ func TestGRPCUndecodable(t *testing.T) {
 	big := New(&sinkRecorder{}, Options{})
 	_, err = big.export(t.Context(), SignalTraces, many, partialTraces)
 	require.Equal(t, flows.CodeTooLarge, flows.CodeOf(err))
-	_, err = New(&sinkRecorder{}, Options{InFlight: 10}).export(t.Context(), SignalTraces, make([]byte, 11), partialTraces)
+	shared := ingest.NewInFlight(10)
+	other := shared.Hold()
+	require.NoError(t, other.Add(1))
+	full := New(&sinkRecorder{}, Options{InFlight: shared})
+	_, err = full.export(t.Context(), SignalTraces, make([]byte, 10), partialTraces)
 	require.Equal(t, flows.CodeFull, flows.CodeOf(err))
+	other.Release()
+	_, err = full.export(t.Context(), SignalTraces, make([]byte, 11), partialTraces)
+	require.Equal(t, flows.CodeInvalid, flows.CodeOf(err), "alone it is read")
 }
 
 // Rates hold a key over both transports, and clients are told when to come again.

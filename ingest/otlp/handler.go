@@ -2,12 +2,11 @@ package otlp
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
 	"net/http"
-	"sync/atomic"
+	"runtime"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -51,9 +50,9 @@ type Options struct {
 	Mapping *Mapping
 	// Own is the installation whose own telemetry is left out, see Reader.
 	Own string
-	// InFlight bounds the bytes of request bodies that are in memory at once, 256 MiB when zero. What does not fit is
-	// asked to come again.
-	InFlight int64
+	// InFlight bounds the bytes of requests that are in memory at once, with other ways in; nil is a bound of its own of
+	// Limits.InFlight. What does not fit is asked to come again.
+	InFlight *ingest.InFlight
 	// Sender names who sent an HTTP request that was let in; nil is the default tenant without a key.
 	Sender func(*http.Request) Sender
 	// Room refuses requests before they are read, such as when no more can be stored; nil refuses none.
@@ -75,13 +74,15 @@ type Handler struct {
 	rec      Recorder
 	opts     Options
 	reader   Reader
-	inFlight atomic.Int64
+	decoding chan struct{} // holds one for each request that is being decoded: that takes far more memory than its body
 }
 
 // New returns a handler that records with rec.
 func New(rec Recorder, opts Options) *Handler {
 	opts.Limits = opts.Limits.WithDefaults()
-	opts.InFlight = cmp.Or(opts.InFlight, 256<<20)
+	if opts.InFlight == nil {
+		opts.InFlight = ingest.NewInFlight(opts.Limits.InFlight)
+	}
 	if opts.Sender == nil {
 		opts.Sender = func(*http.Request) Sender { return Sender{Tenant: ingest.DefaultTenant} }
 	}
@@ -91,7 +92,8 @@ func New(rec Recorder, opts Options) *Handler {
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Handler{rec: rec, opts: opts, reader: Reader{Limits: opts.Limits, Mapping: opts.Mapping, Own: opts.Own}}
+	return &Handler{rec: rec, opts: opts, reader: Reader{Limits: opts.Limits, Mapping: opts.Mapping, Own: opts.Own,
+		decoding: make(chan struct{}, runtime.GOMAXPROCS(0))}
 }
 
 // admit lets a request of the key in, as far as there is room and its rates go.
@@ -114,21 +116,31 @@ func (h *Handler) charge(key string, records int, bytes int64) {
 	}
 }
 
-// take maps and records the body of a request. A body that cannot be read becomes a dead letter.
-func (h *Handler) take(ctx context.Context, tenant string, signal Signal, encoding Encoding, body []byte) (stats Stats, err error) {
-	var events []ingest.Event
+// decode maps the body of a request, of as many at once as there are processors.
+func (h *Handler) decode(signal Signal, encoding Encoding, body []byte) (events []ingest.Event, stats Stats, err error) {
+	h.decoding <- struct{}{}
+	defer func() { <-h.decoding }()
 	switch signal {
 	case SignalTraces:
-		events, stats, err = h.reader.Traces(body, encoding)
+		return h.reader.Traces(body, encoding)
 	case SignalLogs:
-		events, stats, err = h.reader.Logs(body, encoding)
+		return h.reader.Logs(body, encoding)
 	}
+	return nil, stats, nil
+}
+
+// take maps and records the body of a request. A body that cannot be read becomes a dead letter.
+func (h *Handler) take(ctx context.Context, tenant string, signal Signal, encoding Encoding, body []byte, held *ingest.Held) (stats Stats, err error) {
+	events, stats, err := h.decode(signal, encoding, body)
 	if err != nil && flows.CodeOf(err) == flows.CodeTooLarge {
 		return stats, err // the sender can do something about it, and keeping it would cost what it was refused for
 	}
 	if err != nil {
 		h.bury(tenant, signal, encoding, err.Error(), body)
 		return stats, &flows.Error{Code: flows.CodeInvalid, Message: fmt.Sprintf("the body is not an OTLP %s request: %.300s", signal, err), Err: err}
+	}
+	if err := held.Add(ingest.Size(events...)); err != nil {
+		return stats, err
 	}
 	return stats, h.record(ctx, tenant, signal, events, stats)
 }
@@ -151,21 +163,15 @@ func (h *Handler) Replay(ctx context.Context, l deadletter.Letter) (Stats, error
 	if l.Encoding == encodingJSON {
 		encoding = JSON
 	}
-	var events []ingest.Event
-	var stats Stats
-	var err error
-	switch Signal(l.Signal) {
-	case SignalTraces:
-		events, stats, err = h.reader.Traces(l.Body, encoding)
-	case SignalLogs:
-		events, stats, err = h.reader.Logs(l.Body, encoding)
-	default:
-		err = fmt.Errorf("no signal %.40q", l.Signal)
+	signal := Signal(l.Signal)
+	if signal != SignalTraces && signal != SignalLogs {
+		return Stats{}, flows.NewError(flows.CodeInvalid, fmt.Sprintf("the letter still cannot be read: no signal %.40q", l.Signal))
 	}
+	events, stats, err := h.decode(signal, encoding, l.Body)
 	if err != nil {
 		return stats, &flows.Error{Code: flows.CodeInvalid, Message: fmt.Sprintf("the letter still cannot be read: %.300s", err), Err: err}
 	}
-	return stats, h.record(ctx, l.Tenant, Signal(l.Signal), events, stats)
+	return stats, h.record(ctx, l.Tenant, signal, events, stats)
 }
 
 const (

@@ -95,14 +95,14 @@ func (h *Handler) serve(signal Signal, partial func(Stats, string) marshaler) ht
 				h.fail(w, req, encoding, flows.NewError(flows.CodeInternal, "the request could not be handled"))
 			}
 		}()
-		held, err := h.read(req, body)
-		defer func() { h.inFlight.Add(-held) }()
-		if err != nil {
+		held := h.opts.InFlight.Hold()
+		defer held.Release()
+		if err := h.read(req, body, held); err != nil {
 			h.fail(w, req, encoding, err)
 			return
 		}
-		stats, err := h.take(req.Context(), sender.Tenant, signal, encoding, body.Bytes())
-		h.charge(sender.Key, stats.Total, held)
+		stats, err := h.take(req.Context(), sender.Tenant, signal, encoding, body.Bytes(), held)
+		h.charge(sender.Key, stats.Total, int64(body.Len()))
 		if err != nil {
 			h.fail(w, req, encoding, err)
 			return
@@ -138,8 +138,8 @@ var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 // maxPooled keeps rare large bodies from staying in memory.
 const maxPooled = 4 << 20
 
-// read reads the body into the buffer and returns the bytes that it holds of what may be in flight at once.
-func (h *Handler) read(req *http.Request, body *bytes.Buffer) (held int64, err error) {
+// read reads the body into the buffer.
+func (h *Handler) read(req *http.Request, body *bytes.Buffer, held *ingest.Held) error {
 	limits := h.opts.Limits
 	switch strings.ToLower(req.Header.Get("Content-Encoding")) {
 	case "", "identity": // the protocol's limit is that of the message, compressed or not
@@ -147,34 +147,26 @@ func (h *Handler) read(req *http.Request, body *bytes.Buffer) (held int64, err e
 	}
 	plain, err := ingest.Inflate(req.Body, req.Header.Get("Content-Encoding"), limits)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	defer func() { _ = plain.Close() }() // what was read is what counts
-	budget := &budgeted{h: h, r: plain}
-	if _, err := body.ReadFrom(budget); err != nil {
-		if flows.CodeOf(err) == flows.CodeInternal { // the connection, not the content
-			err = &flows.Error{Code: flows.CodeInvalid, Message: "the request body could not be read", Err: err}
-		}
-		return budget.held, err
+	_, err = body.ReadFrom(&heldReader{r: plain, held: held})
+	if err != nil && flows.CodeOf(err) == flows.CodeInternal { // the connection, not the content
+		err = &flows.Error{Code: flows.CodeInvalid, Message: "the request body could not be read", Err: err}
 	}
-	return budget.held, nil
+	return err
 }
 
-// errInFlight refuses what does not fit beside the other requests.
-var errInFlight = &flows.Error{Code: flows.CodeFull, Message: "too many bytes are being received at once; send the request again later", Err: &ingest.RetryError{After: time.Second}}
-
-// budgeted takes what it reads out of the bytes that may be in flight.
-type budgeted struct {
-	h    *Handler
+// heldReader takes what it reads out of the bytes that may be in flight.
+type heldReader struct {
 	r    io.Reader
-	held int64
+	held *ingest.Held
 }
 
-func (b *budgeted) Read(p []byte) (int, error) {
-	n, err := b.r.Read(p)
-	b.held += int64(n)
-	if b.h.inFlight.Add(int64(n)) > b.h.opts.InFlight {
-		return n, errInFlight
+func (h *heldReader) Read(p []byte) (int, error) {
+	n, err := h.r.Read(p)
+	if refused := h.held.Add(int64(n)); refused != nil {
+		return n, refused
 	}
 	return n, err
 }

@@ -76,6 +76,8 @@ type App struct {
 	losses       api.Losses
 	dead         *deadLetters
 	rates        *ingest.RateLimiter
+	limits       ingest.Limits // that ingest.yaml sets; zero fields are the defaults
+	inFlight     *ingest.InFlight
 	tools        *reach
 	flowTools    *flowmcp.Server
 	flowNames    *flowNames
@@ -209,7 +211,7 @@ func (a *App) openRecorder(context.Context) error {
 		}
 	}})
 	a.flowNames = newFlowNames(a.opts.MCP.Prefix)
-	a.record = ingest.NewRecorder(a.events, ingest.RecorderOptions{Classify: a.flowNames.classify, Redactor: a.redact, Policy: own.Policy, Admit: a.disk.admit, Committed: a.assembler.Committed})
+	a.record = ingest.NewRecorder(a.events, ingest.RecorderOptions{Limits: own.Limits, Classify: a.flowNames.classify, Redactor: a.redact, Policy: own.Policy, Admit: a.disk.admit, Committed: a.assembler.Committed})
 	a.defers(a.record.Close)
 	return a.openReceiver(own, key)
 }
@@ -248,7 +250,7 @@ func (a *App) openAPI(context.Context) (err error) {
 		Webhooks: a.gate, Once: a.gate,
 		OTLP: api.OTLP{Traces: a.receiver.Traces(), Logs: a.receiver.Logs(), Metrics: a.receiver.Metrics()},
 	}, api.Options{NoAuth: a.opts.NoAuth, LocalPrincipal: a.opts.LocalPrincipal, Logger: a.log, Version: a.opts.Version, Revision: a.opts.Revision,
-		Rates: a.opts.Service.Rates, TrustedProxies: proxies, CursorKey: a.cursorKey})
+		Limits: a.limits, InFlight: a.inFlight, Rates: a.opts.Service.Rates, TrustedProxies: proxies, CursorKey: a.cursorKey})
 	if err != nil {
 		return err
 	}

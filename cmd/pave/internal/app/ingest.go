@@ -54,7 +54,7 @@ func (a *App) openReceiver(own config.Config, key []byte) error {
 		return fmt.Errorf("dead letters: %w", err)
 	}
 	a.defers(letters.Close)
-	a.rates = own.Rates
+	a.rates, a.limits, a.inFlight = own.Rates, own.Limits, ingest.NewInFlight(own.Limits.WithDefaults().InFlight)
 	a.received = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "pave_otlp_records_total", Help: "Spans and log records received, by signal and what became of them."}, []string{"signal", "outcome"})
 	a.refused = prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -65,7 +65,7 @@ func (a *App) openReceiver(own config.Config, key []byte) error {
 		return float64(count)
 	})
 	a.receiver = otlp.New(a.record, otlp.Options{Log: a.log, Mapping: own.Mapping, Own: a.installation, DeadLetters: letters,
-		Rates: own.Rates, Room: a.record.Room,
+		Rates: own.Rates, Room: a.record.Room, Limits: a.limits, InFlight: a.inFlight,
 		Sender: func(r *http.Request) otlp.Sender {
 			actor := api.ActorOf(r)
 			return otlp.Sender{Tenant: actor.Tenant, Key: actor.Key}
