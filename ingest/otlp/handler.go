@@ -92,7 +92,7 @@ func New(rec Recorder, opts Options) *Handler {
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Handler{rec: rec, opts: opts, reader: Reader{Limits: opts.Limits, Mapping: opts.Mapping, Own: opts.Own,
+	return &Handler{rec: rec, opts: opts, reader: Reader{Limits: opts.Limits, Mapping: opts.Mapping, Own: opts.Own},
 		decoding: make(chan struct{}, runtime.GOMAXPROCS(0))}
 }
 
