@@ -16,7 +16,7 @@ func (h *handlers) DeleteSession(ctx context.Context, r gen.DeleteSessionRequest
 	if err != nil {
 		return nil, storeError(err)
 	}
-	if receipt.Sessions == 0 && receipt.Events == 0 {
+	if receipt.Sessions == 0 && receipt.Events == 0 && receipt.Runs == 0 {
 		return nil, flows.NewError(flows.CodeNotFound, fmt.Sprintf("there is no session %q", r.ID))
 	}
 	return gen.DeleteSession200JSONResponse(deletionReceipt(receipt)), nil
@@ -33,7 +33,8 @@ func (h *handlers) CreateDeletion(ctx context.Context, r gen.CreateDeletionReque
 }
 
 func deletionReceipt(r *governance.DeletionReceipt) gen.DeletionReceipt {
-	return gen.DeletionReceipt{ID: r.ID, At: utc(r.At), By: r.By, Sessions: r.Sessions, Events: r.Events, ToolCalls: r.ToolCalls}
+	return gen.DeletionReceipt{ID: r.ID, At: utc(r.At), By: r.By, Sessions: r.Sessions, Events: r.Events, ToolCalls: r.ToolCalls,
+		GoldenTests: r.GoldenTests, Proposals: r.Proposals, ReplayChecks: r.ReplayChecks, MiningRuns: r.MiningRuns, Runs: r.Runs, RunsOpen: r.RunsOpen}
 }
 
 // PreviewRedaction shows what would be hidden in a document; nothing is kept of it.

@@ -185,7 +185,7 @@ func (h *handlers) GetRun(ctx context.Context, r gen.GetRunRequestObject) (gen.G
 func runOf(run runs.Run) (gen.Run, error) {
 	out := gen.Run{
 		ID: run.ID, Flow: run.Flow, Version: run.Version, Status: gen.RunStatus(run.State), Caller: run.Caller,
-		StartedAt: utc(run.Started), EndedAt: utc(run.Ended), DryRun: run.DryRun,
+		StartedAt: utc(run.Started), EndedAt: utc(run.Ended), ErasedAt: utc(run.Erased), DryRun: run.DryRun,
 		LlmCallsAvoided: run.Avoided.LLMCalls, TokensAvoided: run.Avoided.Tokens, CostUsdAvoided: run.Avoided.CostUSD,
 		LatencyMsAvoided: float64(run.Avoided.Latency.Microseconds()) / 1000, Replayed: run.Replayed,
 		Revision: run.Revision, Approvals: list(run.Approvals, approvalOf),

@@ -3,15 +3,18 @@ package governance
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"pave/flows"
+	"pave/governance/store"
 	"pave/ingest"
 	"pave/ingest/rawjson"
 	eventstore "pave/ingest/store"
 )
 
-// Eraser is what deletion needs of the event store.
+// Eraser is what deletion needs of the event store and of the runs.
 type Eraser interface {
 	// Assemble brings every session up to date, without a quiet period.
 	Assemble(ctx context.Context, tenant string) (int, error)
@@ -20,6 +23,8 @@ type Eraser interface {
 	Events(ctx context.Context, tenant string, ids []string, fn func(id string, events []ingest.Event) error) error
 	// Delete removes sessions for good, and no assembly that is under way brings one back.
 	Delete(ctx context.Context, tenant string, ids []string) (eventstore.Deleted, error)
+	// EraseRuns takes the values out of the flow runs that belong to one of the traces, or whose calls are one of the sessions.
+	EraseRuns(ctx context.Context, tenant string, traces, sessions []string) (ErasedRuns, error)
 }
 
 // DeletionRequest says which sessions to delete: these, or those of a user, or those that started in [From, To), or
@@ -32,12 +37,14 @@ type DeletionRequest struct {
 	Max int
 }
 
-// DeletionReceipt says what a deletion removed.
+// DeletionReceipt says what a deletion removed: of the event store, the sessions under which runs recorded their calls
+// included, and of what was made of it. Flows stay, with constants that many sessions shared.
 type DeletionReceipt struct {
 	ID string
 	At time.Time // when it had ended
 	By string
 	eventstore.Deleted
+	Derived
 }
 
 // UserKeys are the members of an event's metadata that name its user.
@@ -76,7 +83,9 @@ func (s *Service) DeleteSessions(ctx context.Context, actor Actor, from Eraser, 
 	if d.begun {
 		// What was removed is removed, also when the rest failed.
 		if told := d.audit(context.WithoutCancel(ctx), "deletion.end", map[string]any{"sessions": d.receipt.Sessions,
-			"events": d.receipt.Events, "tool_calls": d.receipt.ToolCalls, "complete": err == nil}); err == nil {
+			"events": d.receipt.Events, "tool_calls": d.receipt.ToolCalls, "golden_tests": d.receipt.GoldenTests, "proposals": d.receipt.Proposals,
+			"replay_checks": d.receipt.ReplayChecks, "mining_runs": d.receipt.MiningRuns, "runs": d.receipt.Runs, "runs_open": d.receipt.RunsOpen,
+			"complete": err == nil}); err == nil {
 			err = told
 		}
 	}
@@ -94,6 +103,7 @@ type deletion struct {
 	from    Eraser
 	req     DeletionRequest
 	begun   bool
+	cited   citations // read when the first session is deleted
 	receipt DeletionReceipt
 }
 
@@ -169,9 +179,20 @@ func (d *deletion) delete(ctx context.Context, ids []string) error {
 				return err
 			}
 			d.begun = true
+			if err := d.s.db.View(ctx, func(r *store.Reader) (err error) {
+				d.cited, err = citationsIn(r, d.tenant)
+				return err
+			}); err != nil {
+				return fmt.Errorf("delete sessions: %w", err)
+			}
 		}
 		n := min(len(ids), deletionBatch)
-		removed, err := d.from.Delete(ctx, d.tenant, ids[:n])
+		// What was made of the sessions goes first: a deletion that was cut short still finds them when it is made again.
+		runs, err := d.derived(ctx, ids[:n])
+		if err != nil {
+			return fmt.Errorf("delete sessions: %w", err)
+		}
+		removed, err := d.from.Delete(ctx, d.tenant, append(runs, ids[:n]...))
 		d.receipt.Add(removed)
 		if err != nil {
 			return fmt.Errorf("delete sessions: %w", err)
@@ -179,6 +200,59 @@ func (d *deletion) delete(ctx context.Context, ids []string) error {
 		ids = ids[n:]
 	}
 	return nil
+}
+
+// derived removes what was made of sessions, and returns the sessions under which their flow runs recorded calls.
+func (d *deletion) derived(ctx context.Context, ids []string) (runs []string, err error) {
+	traces := map[string]bool{}
+	if err := d.from.Events(ctx, d.tenant, ids, func(_ string, events []ingest.Event) error {
+		for i := range events {
+			if id := events[i].TraceID; id != "" {
+				traces[id] = true
+			}
+		}
+		return ctx.Err()
+	}); err != nil {
+		return nil, err
+	}
+	for batch := range slices.Chunk(slices.Sorted(maps.Keys(traces)), tracesBatch) {
+		if runs, err = d.eraseRuns(ctx, runs, batch, nil); err != nil {
+			return nil, err
+		}
+	}
+	if runs, err = d.eraseRuns(ctx, runs, nil, ids); err != nil {
+		return nil, err
+	}
+	runs = slices.DeleteFunc(runs, func(id string) bool { return slices.Contains(ids, id) })
+	return runs, d.strip(ctx, slices.Concat(ids, runs))
+}
+
+// tracesBatch is how many traces are looked up at a time.
+const tracesBatch = 500
+
+func (d *deletion) eraseRuns(ctx context.Context, runs, traces, sessions []string) ([]string, error) {
+	erased, err := d.from.EraseRuns(ctx, d.tenant, traces, sessions)
+	d.receipt.Runs += erased.Runs
+	d.receipt.RunsOpen += erased.Open
+	return append(runs, erased.Sessions...), err
+}
+
+// strip takes the sessions out of tests, proposals, checks and mining passes.
+func (d *deletion) strip(ctx context.Context, ids []string) error {
+	var places []citation
+	gone := make(map[string]bool, len(ids))
+	for _, id := range ids {
+		gone[id] = true
+		for _, at := range d.cited[id] {
+			if !slices.Contains(places, at) {
+				places = append(places, at)
+			}
+		}
+	}
+	if len(places) == 0 {
+		return nil
+	}
+	return d.s.update(ctx, d.actor, ActionAdmin, func(c *change) error { return c.strip(places, gone, &d.receipt.Derived) })
 }
 
 // asked is what the request was, without the names in it: the log outlives what is deleted.

@@ -178,10 +178,11 @@ func TestInputsFromUserText(t *testing.T) {
 		return s
 	})...)
 	flow := r.pattern("find > use").DataFlow
+	firstThree := []string{"s000", "s001", "s002"}
 	require.Equal(t, []Input{
-		{Name: "q", Step: 0, Arg: "q", Origin: "first step", Examples: []any{"query-0", "query-1", "query-2"}, Required: true},
-		{Name: "n", Step: 1, Arg: "n", Origin: "user text", Examples: []any{int64(700), int64(701), int64(702)}, Required: true},
-		{Name: "q_2", Step: 1, Arg: "q", Origin: "user text", Examples: []any{"Colour 0", "Colour 1", "Colour 2"}, Required: true},
+		{Name: "q", Step: 0, Arg: "q", Origin: "first step", Examples: []any{"query-0", "query-1", "query-2"}, ExampleSessions: firstThree, Required: true},
+		{Name: "n", Step: 1, Arg: "n", Origin: "user text", Examples: []any{int64(700), int64(701), int64(702)}, ExampleSessions: firstThree, Required: true},
+		{Name: "q_2", Step: 1, Arg: "q", Origin: "user text", Examples: []any{"Colour 0", "Colour 1", "Colour 2"}, ExampleSessions: firstThree, Required: true},
 	}, flow.Inputs)
 	require.Equal(t, 10, flow.Explained)
 	require.Equal(t, "q_2", flow.Steps[1].Args[2].Input)

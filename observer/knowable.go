@@ -117,15 +117,18 @@ func (d *decision) inputs(flow *DataFlow) []Input {
 			if arg.Kind == SourceElement && each.Kind == SourceInput {
 				a := d.argument(k, arg.Arg)
 				each.Input = freeName(taken, plural(arg.Arg))
-				out = append(out, Input{Name: each.Input, Step: k, Arg: arg.Arg, List: true, Origin: mainOrigin(a), Examples: examples(a), Required: true})
+				in := Input{Name: each.Input, Step: k, Arg: arg.Arg, List: true, Origin: mainOrigin(a), Required: true}
+				d.examples(&in, a)
+				out = append(out, in)
 			}
 			if arg.Kind != SourceInput && !arg.Given {
 				continue
 			}
 			a := d.argument(k, arg.Arg)
 			arg.Input = freeName(taken, arg.Arg)
-			out = append(out, Input{Name: arg.Input, Step: k, Arg: arg.Arg, Origin: mainOrigin(a), Examples: examples(a),
-				Required: arg.Presence >= mostly && !arg.Given})
+			in := Input{Name: arg.Input, Step: k, Arg: arg.Arg, Origin: mainOrigin(a), Required: arg.Presence >= mostly && !arg.Given}
+			d.examples(&in, a)
+			out = append(out, in)
 		}
 	}
 	return out
@@ -176,18 +179,16 @@ func mainOrigin(a argument) string {
 }
 
 // examples are the first few different values that are short and not personal.
-func examples(a argument) []any {
+func (d *decision) examples(in *Input, a argument) {
 	const most, longest = 3, 80
-	var out []any
 	for _, p := range a.in {
 		v := p.arg.value
-		if len(out) == most {
+		if len(in.Examples) == most {
 			break
 		}
-		if isPersonal(a.name, v) || len(value.Encode(v)) > longest || slices.ContainsFunc(out, func(e any) bool { return value.Equal(e, v) }) {
+		if isPersonal(a.name, v) || len(value.Encode(v)) > longest || slices.ContainsFunc(in.Examples, func(e any) bool { return value.Equal(e, v) }) {
 			continue
 		}
-		out = append(out, v)
+		in.Examples, in.ExampleSessions = append(in.Examples, v), append(in.ExampleSessions, d.records[p.record].session)
 	}
-	return out
 }

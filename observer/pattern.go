@@ -214,7 +214,9 @@ type Input struct {
 	List     bool   // a list of values of the argument
 	Origin   string // "user text", "earlier result", "first step"
 	Examples []any  // a few, never secrets
-	Required bool
+	// ExampleSessions are the sessions that the examples are from, so that they can go with them.
+	ExampleSessions []string
+	Required        bool
 }
 
 // Blocked says why a frequent path is not proposed.

@@ -722,8 +722,9 @@ type ClientInterface interface {
 
 	// DeleteSession Delete a session for good, with everything that was recorded of it.
 	//
-	// Events of a trace that other sessions share are divided as assembly divides them. What was made of the session stays:
-	// flows with their golden tests, proposals, runs; so does what a client sends again later.
+	// Events of a trace that other sessions share are divided as assembly divides them. What was made of the session goes, too:
+	// golden tests, what proposals, replay checks and mining passes cite of it, and the values of the flow runs in its traces. Flows
+	// stay, with constants that many sessions shared; so do backups, and what a client sends again later.
 	//
 	// Corresponds with DELETE /api/v1/sessions/{id} (the `DeleteSession` operationId).
 	DeleteSession(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -2633,8 +2634,9 @@ func (c *Client) ListSessions(ctx context.Context, params *ListSessionsParams, r
 
 // DeleteSession Delete a session for good, with everything that was recorded of it.
 //
-// Events of a trace that other sessions share are divided as assembly divides them. What was made of the session stays:
-// flows with their golden tests, proposals, runs; so does what a client sends again later.
+// Events of a trace that other sessions share are divided as assembly divides them. What was made of the session goes, too:
+// golden tests, what proposals, replay checks and mining passes cite of it, and the values of the flow runs in its traces. Flows
+// stay, with constants that many sessions shared; so do backups, and what a client sends again later.
 //
 // Corresponds with DELETE /api/v1/sessions/{id} (the `DeleteSession` operationId).
 func (c *Client) DeleteSession(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -9380,8 +9382,9 @@ type ClientWithResponsesInterface interface {
 
 	// DeleteSessionWithResponse Delete a session for good, with everything that was recorded of it.
 	//
-	// Events of a trace that other sessions share are divided as assembly divides them. What was made of the session stays:
-	// flows with their golden tests, proposals, runs; so does what a client sends again later.
+	// Events of a trace that other sessions share are divided as assembly divides them. What was made of the session goes, too:
+	// golden tests, what proposals, replay checks and mining passes cite of it, and the values of the flow runs in its traces. Flows
+	// stay, with constants that many sessions shared; so do backups, and what a client sends again later.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -16380,8 +16383,9 @@ func (c *ClientWithResponses) ListSessionsWithResponse(ctx context.Context, para
 
 // DeleteSessionWithResponse Delete a session for good, with everything that was recorded of it.
 //
-// Events of a trace that other sessions share are divided as assembly divides them. What was made of the session stays:
-// flows with their golden tests, proposals, runs; so does what a client sends again later.
+// Events of a trace that other sessions share are divided as assembly divides them. What was made of the session goes, too:
+// golden tests, what proposals, replay checks and mining passes cite of it, and the values of the flow runs in its traces. Flows
+// stay, with constants that many sessions shared; so do backups, and what a client sends again later.
 //
 // Returns a wrapper object for the known response body format(s).
 //

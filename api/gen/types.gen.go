@@ -1734,9 +1734,27 @@ type DeletionReceipt struct {
 	// Events Records as they were stored, copies included.
 	Events int64 `json:"events"`
 
+	// GoldenTests Golden tests of flow versions that were such a session.
+	GoldenTests int64 `json:"golden_tests"`
+
 	// ID As in the audit log, `deletion/ID`.
-	ID       string `json:"id"`
-	Sessions int64  `json:"sessions"`
+	ID string `json:"id"`
+
+	// MiningRuns Mining passes whose patterns cited one.
+	MiningRuns int64 `json:"mining_runs"`
+
+	// Proposals Proposals whose evidence cited a session, or had example values of it; counts stay.
+	Proposals int64 `json:"proposals"`
+
+	// ReplayChecks Replay checks that cited one.
+	ReplayChecks int64 `json:"replay_checks"`
+
+	// Runs Flow runs in the trace of a session whose values were deleted; which flow ran, when and how it ended stays.
+	Runs int64 `json:"runs"`
+
+	// RunsOpen Flow runs of the sessions that go on or wait: cancel them, and ask for the deletion again.
+	RunsOpen int64 `json:"runs_open"`
+	Sessions int64 `json:"sessions"`
 
 	// ToolCalls Tool calls among them.
 	ToolCalls int64 `json:"tool_calls"`
@@ -3008,9 +3026,12 @@ type Run struct {
 	DryRun         bool          `json:"dry_run,omitempty,omitzero"`
 	DurationMs     int64         `json:"duration_ms,omitempty,omitzero"`
 	EndedAt        time.Time     `json:"ended_at,omitempty,omitzero"`
-	ErrorCode      string        `json:"error_code,omitempty,omitzero"`
-	ErrorMessage   string        `json:"error_message,omitempty,omitzero"`
-	Flow           string        `json:"flow"`
+
+	// ErasedAt When the values of the run were deleted with the session that it came from; absent when they were not.
+	ErasedAt     time.Time `json:"erased_at,omitempty,omitzero"`
+	ErrorCode    string    `json:"error_code,omitempty,omitzero"`
+	ErrorMessage string    `json:"error_message,omitempty,omitzero"`
+	Flow         string    `json:"flow"`
 
 	// HandBack Of a run that did not reach its end, whatever stopped it (a guard, a choice, a failure, a wait): status, reason, what
 	// is done, what is known, the step at which it stopped and what remains, so that the caller goes on from there. A

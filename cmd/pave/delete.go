@@ -20,7 +20,9 @@ type deleteCmd struct {
 
 // Help is shown by --help.
 func (deleteCmd) Help() string {
-	return `What is deleted cannot be brought back. What was made of it stays: flows with their golden tests, proposals, runs, backups.
+	return `What is deleted cannot be brought back. What was made of it goes, too: golden tests, what proposals and mining passes
+cite of it, and the values of the flow runs in its traces. Flows stay, with constants that many sessions shared, and so do
+backups.
 
   pave delete s-4711 --yes
   pave delete --user alice@example.com --yes
@@ -72,8 +74,15 @@ func (c *deleteCmd) asked() string {
 
 func (e *env) printReceipt(body []byte, r *gen.DeletionReceipt) error {
 	return e.print(body, func(w io.Writer) error {
-		_, err := fmt.Fprintf(w, "deleted %d sessions: %d events, %d tool calls among them (receipt %s)\n", r.Sessions, r.Events, r.ToolCalls, output.Clean(r.ID))
-		return err
+		fmt.Fprintf(w, "deleted %d sessions: %d events, %d tool calls among them (receipt %s)\n", r.Sessions, r.Events, r.ToolCalls, output.Clean(r.ID))
+		if r.GoldenTests+r.Proposals+r.ReplayChecks+r.MiningRuns+r.Runs > 0 {
+			fmt.Fprintf(w, "and what was made of them: %d golden tests, the values of %d flow runs, citations in %d proposals, %d replay checks and %d mining passes\n",
+				r.GoldenTests, r.Runs, r.Proposals, r.ReplayChecks, r.MiningRuns)
+		}
+		if r.RunsOpen > 0 {
+			fmt.Fprintf(w, "%d flow runs of them go on or wait and keep their values: pave runs cancel, then delete again\n", r.RunsOpen)
+		}
+		return nil
 	})
 }
 

@@ -48,6 +48,9 @@ func (s *Service) Replay(ctx context.Context, actor governance.Actor, id string,
 	if run.Result == nil || run.Ended.IsZero() {
 		return nil, flows.NewError(flows.CodeConflict, fmt.Sprintf("run %s is %s and has no record to replay", id, run.State))
 	}
+	if !run.Erased.IsZero() {
+		return nil, flows.NewError(flows.CodeConflict, fmt.Sprintf("the values of run %s were deleted with the session that it came from; it cannot be replayed", id))
+	}
 	versions := map[string]string{}
 	calledVersions(run.Result.ExecutionLog, versions)
 	compiled, err := s.compiled(ctx, actor, run.Flow, run.Version, versions)

@@ -42,6 +42,8 @@ type Run struct {
 	Continuation *Continuation
 	Problem      *Problem // why it did not go on, where that is no step's failure
 	Revision     int64    // rises with every change
+	// Erased is when the values of the run were deleted with the session that it came from; zero when they were not.
+	Erased time.Time
 	// Replayed is set when an idempotency key gave an earlier run.
 	Replayed bool
 
@@ -64,11 +66,12 @@ type Avoided struct {
 type body struct {
 	Result  json.RawMessage `json:",omitempty"` // redacted
 	Avoided Avoided
-	Problem *Problem `json:",omitempty"`
-	Auto    bool     `json:",omitempty"`
-	Started bool     `json:",omitempty"`
-	Events  int64    `json:",omitempty"`
-	Calls   int      `json:",omitempty"`
+	Problem *Problem   `json:",omitempty"`
+	Auto    bool       `json:",omitempty"`
+	Started bool       `json:",omitempty"`
+	Events  int64      `json:",omitempty"`
+	Calls   int        `json:",omitempty"`
+	Erased  *time.Time `json:",omitempty"` // when the values were deleted
 }
 
 func fromRow(row store.RunRow, withResult bool) (*Run, error) {
@@ -79,6 +82,7 @@ func fromRow(row store.RunRow, withResult bool) (*Run, error) {
 		return nil, fmt.Errorf("stored run %s: %w", row.ID, err)
 	}
 	run.Avoided, run.Problem, run.auto, run.started, run.events, run.calls = b.Avoided, b.Problem, b.Auto, b.Started, b.Events, b.Calls
+	run.Erased = b.erasedAt()
 	if !withResult || b.Result == nil {
 		return run, nil
 	}

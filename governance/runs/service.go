@@ -339,7 +339,7 @@ func (s *Service) begin(ctx context.Context, req *Request, l *live, how begun) (
 			return err
 		}
 		return tx.InsertRun(l.tenant, store.RunRow{ID: run.ID, Flow: run.Flow, Version: run.Version, State: run.State, Caller: run.Caller,
-			DryRun: run.DryRun, Started: run.Started, Body: raw})
+			DryRun: run.DryRun, Started: run.Started, TraceID: how.TraceID, Body: raw})
 	})
 	return first, err
 }

@@ -138,7 +138,7 @@ const agentName = "pave"
 
 // events are the calls of a run as observed tool calls of a session of their own, in the order in which they ended.
 func events(run *Run, calls []call) []ingest.Event {
-	session := "flow-run:" + run.ID
+	session := sessionPrefix + run.ID
 	meta, err := json.Marshal(map[string]string{"flow": run.Flow, "version": run.Version})
 	if err != nil {
 		panic(fmt.Sprintf("encode strings: %v", err))

@@ -19,6 +19,8 @@ type RunRow struct {
 	StepsSaved int
 	// Exported is set once the finished run is in the event store.
 	Exported bool
+	// TraceID is the trace that it belongs to; InsertRun stores it, nothing reads it back.
+	TraceID  string
 	Revision int64  // rises with every change
 	Body     []byte // redacted result and the rest as JSON
 }
@@ -93,8 +95,8 @@ func (r *Reader) RunEstimates(tenant string, from, to time.Time) ([]RunEstimate,
 
 // InsertRun stores a run that starts now, as revision 1. Errors: ErrExists.
 func (tx *Tx) InsertRun(tenant string, r RunRow) error {
-	_, err := tx.exec(`INSERT INTO runs (tenant, `+runColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, ?)`, tenant, r.ID, r.Flow, r.Version,
-		r.State, r.Caller, r.DryRun, micros(r.Started), micros(r.Ended), r.StepsSaved, r.Exported, r.Body)
+	_, err := tx.exec(`INSERT INTO runs (tenant, `+runColumns+`, trace_id) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?)`, tenant, r.ID, r.Flow, r.Version,
+		r.State, r.Caller, r.DryRun, micros(r.Started), micros(r.Ended), r.StepsSaved, r.Exported, r.Body, r.TraceID)
 	return err
 }
 

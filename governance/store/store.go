@@ -216,6 +216,28 @@ func collect[T any](r *Reader, scan func(scanner) (T, error), query string, args
 	return out, nil
 }
 
+// each calls fn with every row of a query, one at a time.
+func each[T any](r *Reader, scan func(scanner) (T, error), fn func(T) error, query string, args ...any) error {
+	rows, err := r.tx.QueryContext(r.ctx, query, args...)
+	if err != nil {
+		return fmt.Errorf("state store: %w", classify(err))
+	}
+	defer rows.Close()
+	for rows.Next() {
+		item, err := scan(rows)
+		if err != nil {
+			return fmt.Errorf("state store: %w", err)
+		}
+		if err := fn(item); err != nil {
+			return err
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return fmt.Errorf("state store: %w", classify(err))
+	}
+	return nil
+}
+
 // scanner is a row or the current one of rows.
 type scanner interface{ Scan(dest ...any) error }
 

@@ -7,6 +7,7 @@ import (
 	"pave/api"
 	"pave/governance"
 	"pave/governance/loop"
+	"pave/governance/runs"
 	"pave/ingest"
 	"pave/ingest/assembly"
 	"pave/ingest/store"
@@ -59,6 +60,7 @@ type sessions struct {
 	events    store.Store
 	assembler *assembly.Assembler
 	loader    assembly.Loader
+	runs      *runs.Service
 }
 
 var (
@@ -94,6 +96,11 @@ func (s *sessions) Events(ctx context.Context, tenant string, ids []string, fn f
 // Delete implements governance.Eraser.
 func (s *sessions) Delete(ctx context.Context, tenant string, ids []string) (store.Deleted, error) {
 	return s.assembler.Delete(ctx, tenant, ids)
+}
+
+// EraseRuns implements governance.Eraser.
+func (s *sessions) EraseRuns(ctx context.Context, tenant string, traces, sessions []string) (governance.ErasedRuns, error) {
+	return s.runs.EraseRuns(ctx, tenant, traces, sessions)
 }
 
 // walks surveys the event store for the API.
