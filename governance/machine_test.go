@@ -22,6 +22,8 @@ type model struct {
 	editors   []string
 	approvals map[string]string // principal -> digest approved
 	blocks    map[string]bool   // principals with an open request for changes
+	needs     int
+	tool, saw int // revision of the tool now, and as the valid approvals saw it
 	closed    bool
 	promoted  bool
 	edits     int
@@ -41,9 +43,37 @@ func (m *model) valid() int {
 	return n
 }
 
-// TestProposalStateMachine drives random commands of several principals, through random keys of theirs, against
-// the model: nobody approves what they wrote, only the approved digest is promoted, decisions are final, and the
-// audit chain stays whole.
+// reviewed notes that somebody looked at the tools as they are now.
+func (m *model) reviewed() {
+	if m.saw != m.tool {
+		clear(m.approvals)
+	}
+	m.saw = m.tool
+}
+
+// refusal is the code that a promotion is refused with now, "" when it goes through.
+func (m *model) refusal() flows.Code {
+	switch {
+	case m.closed:
+		return flows.CodeConflict
+	case len(m.blocks) > 0 || m.valid() < m.needs:
+		return flows.CodeApprovalsMissing
+	case m.saw != m.tool:
+		return flows.CodeToolDrift
+	}
+	return ""
+}
+
+// getUserAs is a revision of get_user: each has another schema.
+func getUserAs(revision int, effects flows.SideEffects) *flows.Tool {
+	t := tool("get_user", "user_id", "name", effects)
+	t.OutputSchema = raw(`{"type":"object","properties":{"name":{"type":"string"},"v%d":{"type":"string"}},"required":["name"]}`, revision)
+	return t
+}
+
+// TestProposalStateMachine drives random commands of several principals, through two keys of each, against the model:
+// nobody approves what they wrote, only the approved digest is promoted, with the tools that its approvers saw, exactly
+// one of two racing promotions wins, decisions are final, and the audit chain stays whole.
 func TestProposalStateMachine(t *testing.T) {
 	shared := newBench(t)
 	cases := 0
@@ -53,17 +83,19 @@ func TestProposalStateMachine(t *testing.T) {
 		b := &own
 		b.t, b.admin.Tenant = rt, fmt.Sprintf("tenant%d", cases)
 		effects := rapid.SampledFrom([]flows.SideEffects{flows.EffectRead, flows.EffectWrite}).Draw(rt, "effects")
-		needs := map[flows.SideEffects]int{flows.EffectRead: 1, flows.EffectWrite: 2}[effects]
-		b.apply(findUser(), tool("get_user", "user_id", "name", effects))
+		b.apply(findUser(), getUserAs(0, effects))
 		people := []governance.Actor{}
 		for _, name := range []string{"person:a", "person:b", "person:c", "person:d"} {
 			who := actor(name, governance.ScopeRead, governance.ScopePropose, governance.ScopeReview, governance.ScopePromote)
 			who.Tenant = b.admin.Tenant
-			people = append(people, who)
+			for _, who.Key = range []string{"key1", "key2"} {
+				people = append(people, who)
+			}
 		}
 		p, err := b.Submit(ctx, people[0], userFlow("f"))
 		require.NoError(rt, err)
-		m := &model{id: p.ID, digest: p.Digest, author: people[0].Principal, approvals: map[string]string{}, blocks: map[string]bool{}}
+		m := &model{id: p.ID, digest: p.Digest, author: people[0].Principal, approvals: map[string]string{}, blocks: map[string]bool{},
+			needs: map[flows.SideEffects]int{flows.EffectRead: 1, flows.EffectWrite: 2}[effects]}
 		digests := []string{p.Digest}
 		person := rapid.SampledFrom(people)
 
@@ -91,6 +123,7 @@ func TestProposalStateMachine(t *testing.T) {
 					expect(err, flows.CodeStale)
 				default:
 					expect(err, "")
+					m.reviewed()
 					m.approvals[who.Principal] = digest
 					delete(m.blocks, who.Principal)
 				}
@@ -103,6 +136,7 @@ func TestProposalStateMachine(t *testing.T) {
 					return
 				}
 				expect(err, "")
+				m.reviewed()
 				m.blocks[who.Principal] = true
 				delete(m.approvals, who.Principal)
 			},
@@ -138,17 +172,40 @@ func TestProposalStateMachine(t *testing.T) {
 			},
 			"promote": func(rt *rapid.T) {
 				v, err := b.Promote(ctx, person.Draw(rt, "who"), m.id, governance.PromoteRequest{})
-				switch {
-				case m.closed:
-					expect(err, flows.CodeConflict)
-				case len(m.blocks) > 0 || m.valid() < needs:
-					expect(err, flows.CodeApprovalsMissing)
-				default:
-					expect(err, "")
+				expect(err, m.refusal())
+				if err == nil {
 					require.Equal(rt, m.digest, v.Digest)
 					require.Equal(rt, m.digest, flows.Digest(v.Flow))
+					require.Equal(rt, flows.SchemaHash(getUserAs(m.saw, effects)), v.Flow.ToolSchemaHashes["get_user"])
 					m.closed, m.promoted = true, true
 				}
+			},
+			"promote over an old revision": func(rt *rapid.T) {
+				_, err := b.Promote(ctx, person.Draw(rt, "who"), m.id, governance.PromoteRequest{IfRevision: b.get(m.id).Revision + 1})
+				expect(err, flows.CodeStale)
+			},
+			"change the tool": func(rt *rapid.T) {
+				m.tool++
+				b.apply(getUserAs(m.tool, effects))
+			},
+			"change the policy": func(rt *rapid.T) {
+				policy, revision, err := b.Policy(ctx, b.admin)
+				require.NoError(rt, err)
+				m.needs = rapid.IntRange(1, 3).Draw(rt, "needs")
+				policy.Approvals[effects] = m.needs
+				require.NoError(rt, b.SetPolicy(ctx, b.admin, policy, revision))
+			},
+			"withdraw": func(rt *rapid.T) {
+				if rapid.IntRange(0, 9).Draw(rt, "seldom") > 0 {
+					rt.Skip()
+				}
+				_, err := b.Withdraw(ctx, person.Draw(rt, "who"), m.id, "x", 0)
+				if m.closed {
+					expect(err, flows.CodeConflict)
+					return
+				}
+				expect(err, "")
+				m.closed = true
 			},
 			"race to promote": func(rt *rapid.T) {
 				one, other := person.Draw(rt, "one"), person.Draw(rt, "other")
@@ -158,9 +215,9 @@ func TestProposalStateMachine(t *testing.T) {
 					wg.Go(func() { _, errs[i] = b.Promote(ctx, who, m.id, governance.PromoteRequest{}) })
 				}
 				wg.Wait()
-				if m.closed || len(m.blocks) > 0 || m.valid() < needs {
-					require.Error(rt, errs[0])
-					require.Error(rt, errs[1])
+				if want := m.refusal(); want != "" {
+					expect(errs[0], want)
+					expect(errs[1], want)
 					return
 				}
 				require.True(rt, (errs[0] == nil) != (errs[1] == nil), "exactly one wins: %v, %v", errs[0], errs[1])
@@ -195,7 +252,7 @@ func TestProposalStateMachine(t *testing.T) {
 				require.Equal(rt, m.promoted, p.State == governance.StatePromoted)
 				if !m.closed {
 					require.Equal(rt, m.valid(), p.Approvals)
-					require.Equal(rt, len(m.blocks) == 0 && m.valid() >= needs, p.State == governance.StateApproved)
+					require.Equal(rt, len(m.blocks) == 0 && m.valid() >= m.needs, p.State == governance.StateApproved)
 				}
 			},
 		})
