@@ -16,6 +16,7 @@ type benchCmd struct {
 	Executor benchExecutorCmd `cmd:"" help:"Steps of flows whose tool adds one in process."`
 	Analyzer benchAnalyzerCmd `cmd:"" help:"Compatible pairs, chains and flows from schemas of generated tools."`
 	Tools    benchToolsCmd    `cmd:"" help:"Flows called over MCP and tools of workers, by processes of their own."`
+	API      benchAPICmd      `cmd:"" name:"api" help:"Requests, the review list, reports and memory over a large installation."`
 	Process  benchProcessCmd  `cmd:"" help:"Size of the binary, start time, idle memory."`
 	Send     benchSendCmd     `cmd:"" hidden:"" help:"Send encoded calls to a server; the sender of bench ingest."`
 	Call     benchCallCmd     `cmd:"" hidden:"" help:"Call a flow over MCP, or work for a pool; the clients of bench tools."`
@@ -77,6 +78,20 @@ type benchAnalyzerCmd struct {
 
 // Run measures the analyzer of schemas.
 func (c *benchAnalyzerCmd) Run(e *env) error { return runBench(e, bench.Analyzer{Tools: c.Tools}, "") }
+
+type benchAPICmd struct {
+	Engine    string `help:"Engine: ${enum}." env:"PAVE_ENGINE" enum:"sqlite,clickhouse" default:"sqlite"`
+	Dsn       string `help:"ClickHouse server, whose database is filled; without it --chserver is started." env:"PAVE_DSN" placeholder:"DSN"`
+	Chserver  string `help:"Program that serves the ClickHouse library." env:"PAVE_CHSERVER" default:"bin/chserver" placeholder:"PROGRAM"`
+	Calls     int    `help:"Recorded calls." env:"PAVE_CALLS" default:"10000000"`
+	Proposals int    `help:"Proposals that wait." env:"PAVE_PROPOSALS" default:"10000"`
+	Requests  int    `help:"Requests between the two looks at memory." env:"PAVE_REQUESTS" default:"100000"`
+}
+
+// Run measures the API.
+func (c *benchAPICmd) Run(e *env) error {
+	return runBench(e, bench.API{Engine: c.Engine, DSN: c.Dsn, Calls: c.Calls, Proposals: c.Proposals, Requests: c.Requests}, c.Chserver)
+}
 
 type benchProcessCmd struct{}
 

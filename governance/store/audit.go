@@ -91,7 +91,7 @@ func (r *Reader) AuditOf(tenant string, actions []string, from, to time.Time) ([
 		err = s.Scan(&a.Seq, &at, &a.Actor, &a.Action, &a.Object)
 		a.At = fromMicros(at)
 		return a, err
-	}, `SELECT seq, at, actor, action, object FROM audit_events WHERE tenant = ? AND at >= ? AND (? = 0 OR at < ?)
+	}, `SELECT seq, at, actor, action, object FROM audit_events INDEXED BY audit_events_action WHERE tenant = ? AND at >= ? AND (? = 0 OR at < ?)
 		AND action IN (?`+strings.Repeat(", ?", len(actions)-1)+`) ORDER BY seq`, args...)
 }
 

@@ -48,26 +48,24 @@ const readers = 4
 
 // DB is the open state store.
 type DB struct {
-	write *sql.DB
-	read  *sql.DB
+	write *pool
+	read  *pool
 }
 
 // Open opens or creates the file at path and brings its schema up to date. A file of a newer schema is refused
 // with ErrNewer and left as it is.
 func Open(ctx context.Context, path string) (*DB, error) {
-	write, err := sql.Open("sqlite", dsn(path, "_txlock=immediate"))
+	write, err := openPool(dsn(path, "_txlock=immediate"), 1)
 	if err != nil {
-		return nil, fmt.Errorf("open state store: %w", err)
+		return nil, err
 	}
-	write.SetMaxOpenConns(1)
-	if err := migrate(ctx, write, path); err != nil {
+	if err := migrate(ctx, write.DB, path); err != nil {
 		return nil, errors.Join(err, write.Close())
 	}
-	read, err := sql.Open("sqlite", dsn(path, "_pragma=query_only(1)"))
+	read, err := openPool(dsn(path, "_pragma=query_only(1)"), readers)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("open state store: %w", err), write.Close())
+		return nil, errors.Join(err, write.Close())
 	}
-	read.SetMaxOpenConns(readers)
 	return &DB{write: write, read: read}, nil
 }
 
@@ -114,8 +112,11 @@ func (db *DB) Ping(ctx context.Context) error {
 
 // Reader reads inside one transaction. It is valid until the function that got it returns, for one goroutine.
 type Reader struct {
-	ctx context.Context
-	tx  *sql.Tx
+	ctx  context.Context
+	tx   *sql.Tx
+	from *pool
+	// missed are the queries that were not prepared; they are when the transaction has ended.
+	missed []string
 }
 
 // Tx reads and writes inside one transaction; reads see its own writes.
@@ -129,8 +130,10 @@ func (db *DB) View(ctx context.Context, fn func(*Reader) error) error {
 	if err != nil {
 		return fmt.Errorf("state store read: %w", classify(err))
 	}
+	r := &Reader{ctx: ctx, tx: tx, from: db.read}
+	defer db.read.prepare(ctx, &r.missed)
 	defer func() { _ = tx.Rollback() }() // nothing was written; the error would say only that ctx ended
-	return fn(&Reader{ctx: ctx, tx: tx})
+	return fn(r)
 }
 
 // Update calls fn in the one writing transaction and commits when it returns nil; at an error nothing is kept.
@@ -139,8 +142,10 @@ func (db *DB) Update(ctx context.Context, fn func(*Tx) error) error {
 	if err != nil {
 		return fmt.Errorf("state store write: %w", classify(err))
 	}
+	t := &Tx{Reader{ctx: ctx, tx: tx, from: db.write}}
+	defer db.write.prepare(ctx, &t.missed)
 	defer func() { _ = tx.Rollback() }() // a no-op after Commit
-	if err := fn(&Tx{Reader{ctx: ctx, tx: tx}}); err != nil {
+	if err := fn(t); err != nil {
 		return err
 	}
 	if err := tx.Commit(); err != nil {
@@ -168,7 +173,13 @@ func classify(err error) error {
 
 // exec runs a statement and returns the number of rows it changed.
 func (tx *Tx) exec(query string, args ...any) (int64, error) {
-	res, err := tx.tx.ExecContext(tx.ctx, query, args...)
+	var res sql.Result
+	var err error
+	if s := tx.prepared(query); s != nil {
+		res, err = s.ExecContext(tx.ctx, args...)
+	} else {
+		res, err = tx.tx.ExecContext(tx.ctx, query, args...)
+	}
 	if err != nil {
 		return 0, fmt.Errorf("state store: %w", classify(err))
 	}
@@ -186,7 +197,13 @@ func (tx *Tx) swap(query string, args ...any) error {
 
 // row scans the single row of a query; ErrNotFound when there is none.
 func (r *Reader) row(query string, args []any, dest ...any) error {
-	if err := r.tx.QueryRowContext(r.ctx, query, args...).Scan(dest...); err != nil {
+	var found *sql.Row
+	if s := r.prepared(query); s != nil {
+		found = s.QueryRowContext(r.ctx, args...)
+	} else {
+		found = r.tx.QueryRowContext(r.ctx, query, args...)
+	}
+	if err := found.Scan(dest...); err != nil {
 		if errors.Is(err, sql.ErrNoRows) {
 			return ErrNotFound
 		}
@@ -197,7 +214,13 @@ func (r *Reader) row(query string, args []any, dest ...any) error {
 
 // collect scans every row of a query with scan.
 func collect[T any](r *Reader, scan func(scanner) (T, error), query string, args ...any) ([]T, error) {
-	rows, err := r.tx.QueryContext(r.ctx, query, args...)
+	var rows *sql.Rows
+	var err error
+	if s := r.prepared(query); s != nil {
+		rows, err = s.QueryContext(r.ctx, args...)
+	} else {
+		rows, err = r.tx.QueryContext(r.ctx, query, args...)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("state store: %w", classify(err))
 	}

@@ -1,0 +1,63 @@
+package bench
+
+import (
+	"io"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"pave/cmd/pave/internal/app"
+	"pave/governance"
+	statestore "pave/governance/store"
+	"pave/ingest"
+	"pave/ingest/store/sqlite"
+)
+
+// What the bench measures over is there: sessions, runs in both stores, proposals, walks and drifts.
+func TestInstallationOfTheAPIBench(t *testing.T) {
+	in := installation{dir: filepath.Join(t.TempDir(), "data"), calls: 2 * callsPerDrift, proposals: 30, note: func(string, ...any) {}}
+	require.NoError(t, in.fill(t.Context()))
+	events, err := sqlite.Open(t.Context(), filepath.Join(in.dir, "events.db"), sqlite.Options{})
+	require.NoError(t, err)
+	stats, err := events.Stats(t.Context(), ingest.DefaultTenant)
+	require.NoError(t, err)
+	assert.Equal(t, []int64{2 * callsPerDrift, 10_000, 2000}, []int64{stats.ToolCalls, stats.Sessions, stats.Runs})
+	db, err := statestore.Open(t.Context(), filepath.Join(in.dir, "state.db"))
+	require.NoError(t, err)
+	gate := governance.New(governance.Options{Store: db, Stats: events})
+	for kind, want := range map[governance.ReportKind]int{governance.ReportCoverage: filledDays, governance.ReportAdoption: filledDays * filledFlows, governance.ReportSavings: 2000} {
+		report, err := gate.Report(t.Context(), benchActor, kind, time.Time{}, time.Time{})
+		require.NoError(t, err)
+		assert.Len(t, report.Rows, want, kind)
+	}
+	drift, err := gate.Report(t.Context(), benchActor, governance.ReportDrift, time.Time{}, time.Time{})
+	require.NoError(t, err)
+	taken := int64(0)
+	for _, row := range drift.Rows {
+		taken += row[len(row)-1].(int64)
+	}
+	assert.EqualValues(t, 2, taken)
+	savings, err := gate.Savings(t.Context(), benchActor, time.Time{}, time.Time{})
+	require.NoError(t, err)
+	assert.EqualValues(t, 2000, savings.Total.Runs)
+	assert.EqualValues(t, 4000, savings.Total.Estimate.LLMCalls)
+	require.NoError(t, db.Close())
+	require.NoError(t, events.Close())
+
+	a, err := app.Open(t.Context(), app.Options{DataDir: in.dir})
+	require.NoError(t, err, "the service takes the directory")
+	require.NoError(t, a.Close())
+}
+
+func TestTimesAreOfTheirRank(t *testing.T) {
+	n := 0
+	p95, middle, err := times(20, func(i int) error { n += i; return nil })
+	require.NoError(t, err)
+	assert.Equal(t, 190, n)
+	assert.GreaterOrEqual(t, p95, middle)
+	_, _, err = times(3, func(int) error { return io.EOF })
+	require.ErrorIs(t, err, io.EOF)
+}
