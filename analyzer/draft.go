@@ -26,6 +26,7 @@ type draftStep struct {
 	forEach *flows.MappingValue
 	as      string
 	guards  []string // all must hold before the step
+	when    string   // an optional step runs where this holds after the step before it; "" for one that always runs
 	mapping flows.Mapping
 	// used are the pointers into the result that later steps read.
 	used []string
@@ -164,7 +165,11 @@ func (d *draft) flow(name, description string) *flows.Flow {
 			f.Governance.ReplacesTools = append(f.Governance.ReplacesTools, s.tool.tool.Name)
 		}
 	}
-	d.order(f)
+	if k := d.optionalStep(); k >= 0 {
+		d.branch(f, k)
+	} else {
+		d.order(f)
+	}
 	return f
 }
 
@@ -212,7 +217,10 @@ func (d *draft) returns() flows.Mapping {
 	var out flows.Mapping
 	for i := range d.steps {
 		s := &d.steps[i]
-		if i == len(d.steps)-1 || !s.onlyKey() {
+		switch {
+		case s.when != "":
+			out = append(out, flows.MappingEntry{Target: s.key, Value: optional(s.output(""))})
+		case i == len(d.steps)-1 || !s.onlyKey():
 			out = append(out, flows.MappingEntry{Target: s.key, Value: s.output("")})
 		}
 	}

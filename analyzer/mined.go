@@ -41,6 +41,9 @@ func draftOf(p *observer.Pattern, tools *lookup, kinds []resultKind, all bool) (
 			}
 		}
 		b.requiredLeft(k)
+		if r := b.setWhen(k); r != "" {
+			return nil, r
+		}
 	}
 	if all {
 		b.otherArguments()

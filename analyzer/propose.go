@@ -110,6 +110,9 @@ func (f *exampleFacts) add(run *ingest.AgentRun, at *observer.Occurrence, price 
 	}
 	f.measured = append(f.measured, m)
 	for k, calls := range at.Steps() {
+		if len(calls) == 0 { // left out
+			continue
+		}
 		c := calls[0]
 		result := bytes.TrimLeft(run.Calls[c].Result, " \t\r\n")
 		switch {
@@ -143,7 +146,7 @@ func minedCandidates(mined *observer.Result, tools *lookup, facts []exampleFacts
 			opts.Dropped(p.Tools, string(refused))
 			continue
 		}
-		tools := loopTools(p)
+		tools := markedTools(p)
 		c := candidate(SourceMiner, tools, d, describeMined(p))
 		if p.Partial {
 			c.PatternKey += "#" + mappingHash(p)
@@ -224,12 +227,15 @@ func mappingHash(p *observer.Pattern) string {
 	return hex.EncodeToString(h.Sum(nil)[:4])
 }
 
-// loopTools are the tools, marked where they run once per element of a list.
-func loopTools(p *observer.Pattern) []string {
+// markedTools are the tools, marked where they run once per element of a list and where they are optional.
+func markedTools(p *observer.Pattern) []string {
 	out := slices.Clone(p.Tools)
 	for k := range out {
 		if p.DataFlow.Steps[k].Each != nil {
 			out[k] += "+"
+		}
+		if p.DataFlow.Steps[k].When != nil {
+			out[k] += "?"
 		}
 	}
 	return out
@@ -241,6 +247,9 @@ func describeMined(p *observer.Pattern) string {
 		words[k] = tool
 		if p.DataFlow.Steps[k].Each != nil {
 			words[k] = tool + " for each element of a list"
+		}
+		if p.DataFlow.Steps[k].When != nil {
+			words[k] = "where it is needed " + tool
 		}
 	}
 	return fmt.Sprintf("Calls %s without a model call in between. Mined from recorded sessions.", strings.Join(words, ", then "))

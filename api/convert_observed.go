@@ -162,7 +162,24 @@ func dataFlow(d *observer.DataFlow) *gen.DataFlow {
 			return gen.FlowInput{Name: in.Name, Step: in.Step, Arg: in.Arg, Origin: in.Origin, Required: in.Required,
 				Examples: list(in.Examples, func(v any) gen.JSON { return value.Encode(v) })}
 		}),
+		Guards: guards(d),
 	}
+}
+
+// guards are those of the optional steps.
+func guards(d *observer.DataFlow) (out []gen.StepGuard) {
+	for k := range d.Steps {
+		g := d.Steps[k].When
+		if g == nil {
+			continue
+		}
+		to := gen.StepGuard{Step: k, Pointer: g.Pointer, Test: gen.StepGuardTest(g.Test), Not: g.Not, Taken: g.Taken, Evidence: argEvidence(g.Evidence)}
+		if g.Test != observer.GuardFilled {
+			to.Value = value.Encode(g.Value)
+		}
+		out = append(out, to)
+	}
+	return out
 }
 
 // heldOut is nil where it was not measured.
@@ -184,11 +201,7 @@ func ofList(a observer.ArgFlow, each *observer.EachFlow) observer.ArgFlow {
 func argFlow(a observer.ArgFlow) gen.ArgFlow {
 	out := gen.ArgFlow{
 		Arg: a.Arg, Kind: gen.ArgFlowKind(a.Kind), Presence: a.Presence, Input: a.Input, Pointer: a.Pointer, Step: -1,
-		Evidence: gen.ArgEvidence{
-			Present: a.Evidence.Present, Held: a.Evidence.Held, Distinct: a.Evidence.Distinct, Chance: a.Evidence.Chance,
-			Ambiguous: a.Evidence.Ambiguous, Supporting: a.Evidence.Supporting, Contradicting: a.Evidence.Contradicting,
-			Note: a.Evidence.Note,
-		},
+		Evidence: argEvidence(a.Evidence),
 	}
 	switch a.Kind {
 	case observer.SourceConst:
@@ -199,6 +212,11 @@ func argFlow(a observer.ArgFlow) gen.ArgFlow {
 		out.Kind, out.Step = gen.ArgFlowKind(observer.SourceOutput), a.Step
 	}
 	return out
+}
+
+func argEvidence(e observer.Evidence) gen.ArgEvidence {
+	return gen.ArgEvidence{Present: e.Present, Held: e.Held, Distinct: e.Distinct, Chance: e.Chance, Ambiguous: e.Ambiguous,
+		Supporting: e.Supporting, Contradicting: e.Contradicting, Note: e.Note}
 }
 
 // Blocked is the wire form of a blocked path.

@@ -23,6 +23,14 @@ type coverFlow struct {
 	alone  float64 // what it saves when it is the only flow
 }
 
+// add gives a flow more places; those of a stretch are in the order of their ends.
+func (f *coverFlow) add(spans []span) {
+	f.spans = append(f.spans, spans...)
+	slices.SortFunc(f.spans, func(a, b span) int {
+		return cmp.Or(cmp.Compare(a.stretch, b.stretch), cmp.Compare(a.to, b.to))
+	})
+}
+
 // span is a place where a flow may run: calls [from, to) of the log, and the model calls it is expected to save there.
 type span struct {
 	stretch, from, to uint32

@@ -51,10 +51,15 @@ func (m *inference) decide(s sample, records []record) evidence {
 	e := evidence{windows: make([]window, len(records))}
 	for i := range records {
 		e.windows[i] = records[i].window
-		e.turns += float64(m.log.turnsSaved(records[i].window, len(s.tools)))
+		e.turns += float64(m.log.turnsSaved(records[i].window, records[i].calls()))
 	}
 	e.turns /= float64(len(records))
-	d := decision{inference: m, tools: s.tools, records: records}
+	d := decision{inference: m, tools: s.tools, records: records, optional: s.optional, without: newBitset(len(records))}
+	for i := range records {
+		if records[i].without {
+			d.without.add(i)
+		}
+	}
 	d.risky = m.options.Exactness >= 0 && slices.ContainsFunc(s.tools, m.options.Effects)
 	for k := range s.tools {
 		best := 0.0
@@ -70,13 +75,20 @@ func (m *inference) decide(s sample, records []record) evidence {
 			if x.choice() && e.blocker == nil {
 				flow := d.render(&x, option{kind: SourceChoice})
 				e.cut, e.blocker = k, &flow
-				e.clear = max(x.bestCopy, x.bestConst) < clearMiss && unknownShare(arg, len(records)) > 1-clearMiss
+				e.clear = max(x.bestCopy, x.bestConst) < clearMiss && unknownShare(arg, d.having(k)) > 1-clearMiss
 			}
 			d.arguments = append(d.arguments, x)
 		}
 		e.unlinked = e.unlinked || k > 0 && best < clearMiss
 	}
 	e.variants = d.variants(e.blocker != nil)
+	if s.optional > 0 {
+		cases := make([]guardCase, len(records))
+		for i := range records {
+			cases[i] = guardCase{session: records[i].session, result: records[i].before, runs: !records[i].without}
+		}
+		e.guard = m.guard(cases, d.risky)
+	}
 	return e
 }
 
@@ -109,7 +121,17 @@ type decision struct {
 	tools     []string
 	risky     bool // a step may change something
 	records   []record
+	optional  int // a step that the records without lack, 0 for none
+	without   bitset
 	arguments []explanation // by step and name
+}
+
+// having is the number of records with a step.
+func (d *decision) having(step int) int {
+	if step > 0 && step == d.optional {
+		return len(d.records) - d.without.count()
+	}
+	return len(d.records)
 }
 
 // explanation is what is known of one argument.
@@ -176,6 +198,11 @@ func (d *decision) explain(a argument) explanation {
 		x.sure, x.options = false, nil
 	}
 	x.options = append(x.options, d.others(&x)...)
+	if d.having(a.step) < len(d.records) {
+		for i := range x.options { // where the step is left out nothing is asked of its arguments
+			x.options[i].held.join(d.without)
+		}
+	}
 	for _, o := range x.options {
 		x.covered = x.covered || o.given && float64(o.held.count()) >= d.options.MinKnowable*float64(len(d.records))
 	}
@@ -478,18 +505,19 @@ func (d *decision) setConst(flow *ArgFlow, x *explanation, constant any) {
 
 // cite names sessions that support and that contradict.
 func (d *decision) cite(e *Evidence, a argument, holds func(*argRecord) bool) {
-	const most = 3
-	add := func(to *[]string, id string) {
-		if len(*to) < most && !slices.Contains(*to, id) {
-			*to = append(*to, id)
-		}
-	}
 	for _, p := range a.in {
 		if holds(p.arg) {
-			add(&e.Supporting, d.records[p.record].session)
+			cite(&e.Supporting, d.records[p.record].session)
 		} else {
-			add(&e.Contradicting, d.records[p.record].session)
+			cite(&e.Contradicting, d.records[p.record].session)
 		}
+	}
+}
+
+// cite adds a session to those named for a statement, three at most.
+func cite(to *[]string, session string) {
+	if len(*to) < 3 && !slices.Contains(*to, session) {
+		*to = append(*to, session)
 	}
 }
 

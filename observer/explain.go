@@ -272,6 +272,10 @@ func (e *explainer) served() bool {
 		if p.Secondary {
 			continue
 		}
+		if k := p.optionalStep(); k >= 0 && slices.Equal(slices.Delete(slices.Clone(p.Tools), k, k+1), e.Tools) {
+			e.verdict(VerdictServed, "", "It is the pattern %s without its optional step %s.", arrow(p.Tools), p.Tools[k])
+			return true
+		}
 		whole, part := p.Tools, e.Tools
 		longer := len(part) > len(whole)
 		if longer {
@@ -288,6 +292,14 @@ func (e *explainer) served() bool {
 		return true
 	}
 	return false
+}
+
+// optionalStep is the step that agents leave out now and then, -1 when there is none.
+func (p *Pattern) optionalStep() int {
+	if p.DataFlow == nil {
+		return -1
+	}
+	return slices.IndexFunc(p.DataFlow.Steps, func(s StepFlow) bool { return s.When != nil })
 }
 
 // within reports whether part lies in whole without gaps.

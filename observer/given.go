@@ -6,7 +6,7 @@ import "slices"
 // others: the flow takes what the caller gives, and its own source where the caller gives nothing. The values that
 // callers did not know decide whether a source stands; they must show enough of them.
 func (d *decision) givenOptions(x *explanation, known bitset) []option {
-	if float64(len(x.in)) < mostly*float64(len(d.records)) {
+	if float64(len(x.in)) < mostly*float64(len(d.records)) { // so is a step that is left out now and then
 		return nil
 	}
 	unknown := fullBitset(len(d.records))

@@ -25,7 +25,11 @@ type finding struct {
 // heldOut finds the sources of the chosen options anew in each half of the sessions and tries them on the other.
 func (d *decision) heldOut(chosen []option) HeldOut {
 	var out HeldOut
-	side, two := d.sides()
+	ids := make([]string, len(d.records))
+	for i := range d.records {
+		ids[i] = d.records[i].session
+	}
+	side, two := deal(ids)
 	if !two {
 		return out
 	}
@@ -42,6 +46,9 @@ func (d *decision) heldOut(chosen []option) HeldOut {
 		found := d.findings(x, o, side)
 		at := 0
 		for r := range d.records {
+			if x.step > 0 && x.step == d.optional && d.without.has(r) {
+				continue
+			}
 			var arg *argRecord
 			if at < len(x.in) && x.in[at].record == r {
 				arg, at = x.in[at].arg, at+1
@@ -62,22 +69,19 @@ func (d *decision) heldOut(chosen []option) HeldOut {
 	return out
 }
 
-// sides deals the sessions of the records into two halves, in the order of a hash of their ids. two is false where there is
-// one session only.
-func (d *decision) sides() (side []uint8, two bool) {
-	var ids []string
-	for i := range d.records {
-		ids = append(ids, d.records[i].session)
-	}
+// deal gives each of the occurrences, told by their sessions, one of two sides: the sessions are dealt in the order of a
+// hash of their ids. two is false where there is one session only.
+func deal(sessions []string) (side []uint8, two bool) {
+	ids := slices.Clone(sessions)
 	slices.SortFunc(ids, func(a, b string) int { return cmp.Or(cmp.Compare(sessionHash(a), sessionHash(b)), cmp.Compare(a, b)) })
 	ids = slices.Compact(ids)
 	dealt := make(map[string]uint8, len(ids))
 	for i, id := range ids {
 		dealt[id] = uint8(i & 1)
 	}
-	side = make([]uint8, len(d.records))
-	for i := range d.records {
-		side[i] = dealt[d.records[i].session]
+	side = make([]uint8, len(sessions))
+	for i, id := range sessions {
+		side[i] = dealt[id]
 	}
 	return side, len(ids) > 1
 }

@@ -50,14 +50,38 @@ const keptOverhead = 256
 
 // sample is a pattern with the occurrences to examine.
 type sample struct {
-	tools   []string
-	each    []bool // steps that run once per element; nil for none
-	windows []window
+	tools    []string
+	each     []bool // steps that run once per element; nil for none
+	windows  []window
+	optional int      // a step that agents leave out in the windows short, 0 for none; the result before it is kept
+	kept     bool     // of one step: its result is kept
+	short    []window // without it
+}
+
+// length is the number of occurrences.
+func (s *sample) length() int { return len(s.windows) + len(s.short) }
+
+// window is the i-th occurrence, those without the optional step last.
+func (s *sample) window(i int) window {
+	if i < len(s.windows) {
+		return s.windows[i]
+	}
+	return s.short[i-len(s.windows)]
+}
+
+// occurrence names the calls of the i-th occurrence.
+func (s *sample) occurrence(log *calls, i int) (window, Occurrence) {
+	w := s.window(i)
+	if i < len(s.windows) {
+		return w, log.occurrence(w, len(s.tools))
+	}
+	return w, log.without(w, len(s.tools), s.optional)
 }
 
 // evidence is what the examined occurrences of one pattern say.
 type evidence struct {
 	windows  []window  // occurrences with values
+	guard    *Guard    // of the optional step
 	variants []variant // flows, the one for all occurrences first unless the model chooses an argument
 	turns    float64   // mean turns saved
 	// cut is the first step with an argument that the model chooses, 0 when there is none.
@@ -79,8 +103,8 @@ func (m *inference) examine(ctx context.Context, src Source, samples []sample) (
 	out := make([]evidence, len(samples))
 	for from := 0; from < len(samples); {
 		to, n := from, 0
-		for to < len(samples) && (to == from || n+len(samples[to].windows) <= chunkOccurrences) {
-			n += len(samples[to].windows)
+		for to < len(samples) && (to == from || n+samples[to].length() <= chunkOccurrences) {
+			n += samples[to].length()
 			to++
 		}
 		m.paths, m.forms = newPathTable(), newDerivedTable()
@@ -106,8 +130,9 @@ func (m *inference) readRecords(ctx context.Context, src Source, samples []sampl
 	var ids []string
 	slots := make([][]*record, len(samples))
 	for s := range samples {
-		slots[s] = make([]*record, len(samples[s].windows))
-		for i, w := range samples[s].windows {
+		slots[s] = make([]*record, samples[s].length())
+		for i := range slots[s] {
+			w := samples[s].window(i)
 			id := m.log.sessions[m.log.session(w.stretch)]
 			if len(wanted[id]) == 0 {
 				ids = append(ids, id)
@@ -119,9 +144,8 @@ func (m *inference) readRecords(ctx context.Context, src Source, samples []sampl
 	read := func(s *ingest.Session) error {
 		view := m.view(s)
 		for _, r := range wanted[s.ID] {
-			w := samples[r.sample].windows[r.place]
-			o := m.log.occurrence(w, len(samples[r.sample].tools))
-			if rec, ok := view.record(o, w, samples[r.sample].each); ok {
+			w, o := samples[r.sample].occurrence(m.log, r.place)
+			if rec, ok := view.record(o, w, &samples[r.sample]); ok {
 				slots[r.sample][r.place] = &rec
 			}
 		}

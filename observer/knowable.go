@@ -28,7 +28,7 @@ func (d *decision) knowledge(a argument) knowledge {
 		}
 		k.trivial = k.trivial && uninformative(p.arg.value)
 	}
-	k.knowable = unknownShare(a, len(d.records)) <= 1-d.options.MinKnowable
+	k.knowable = unknownShare(a, d.having(a.step)) <= 1-d.options.MinKnowable
 	return k
 }
 

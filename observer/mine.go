@@ -114,6 +114,9 @@ type proof struct {
 	stats   *path
 	each    []bool // steps that run once per element; nil for none
 	cutFrom []string
+	// optional is set for a path with a step that agents leave out now and then; shortGood are occurrences without it.
+	optional  *optional
+	shortGood sampler
 	// confidence of each step to be followed by the next.
 	confidence []float64
 	flow       *DataFlow
@@ -186,7 +189,7 @@ func (m *miner) run(ctx context.Context, src Source) error {
 	if err := m.runLoops(ctx, src); err != nil {
 		return fmt.Errorf("infer data flow of loops: %w", err)
 	}
-	return nil
+	return m.runOptional(ctx, src)
 }
 
 // weak are the most frequent closed paths that the null model explains.

@@ -181,6 +181,19 @@ func (log *calls) occurrence(w window, n int) Occurrence {
 	return o
 }
 
+// without names the calls of a window that lacks one of n steps.
+func (log *calls) without(w window, n, step int) Occurrence {
+	o := log.occurrence(w, n-1)
+	for k := range n {
+		size := 1
+		if k == step {
+			size = 0
+		}
+		o.Sizes = append(o.Sizes, size)
+	}
+	return o
+}
+
 // unfolded is a window and its length in the log without folding.
 func (log *calls) unfolded(w window, n int) (window, int) {
 	if log.base == nil {

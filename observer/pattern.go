@@ -73,7 +73,7 @@ type Pattern struct {
 
 // Occurrence is one window of a session. Calls are the positions of the window's calls in the run, after
 // folding, so that a folded repeat is skipped. Sizes has the number of calls of each step where a step runs once per
-// element of a list; nil means one each.
+// element of a list, or is optional and left out; nil means one each.
 type Occurrence struct {
 	SessionID string
 	RunIndex  int
@@ -116,7 +116,30 @@ type StepFlow struct {
 	Args []ArgFlow
 	// Each is the list of which the step runs once for every element, nil when it runs once.
 	Each *EachFlow
+	// When tells where an optional step runs, nil for one that always does.
+	When *Guard
 }
+
+// Guard is a test of one place in the result of the step before.
+type Guard struct {
+	Pointer string
+	Test    GuardTest
+	Value   any  // GuardEquals, GuardAtLeast
+	Not     bool // the step runs where the test fails
+	Taken   int  // examined occurrences with the step
+	// Evidence: Held is how often the guard told rightly whether the step was there, Distinct how many values were seen at
+	// the place, Chance how often the more frequent of the two would be right.
+	Evidence Evidence
+}
+
+// GuardTest is what a Guard asks of the place.
+type GuardTest string
+
+const (
+	GuardFilled  GuardTest = "filled" // it is there, and not null, false, 0 or empty
+	GuardEquals  GuardTest = "equals"
+	GuardAtLeast GuardTest = "at_least"
+)
 
 // EachFlow is the source of a list: an output, or an input of the flow.
 type EachFlow struct {

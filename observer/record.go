@@ -15,6 +15,18 @@ type record struct {
 	session string
 	window  window
 	steps   []stepRecord
+	// without is set where the sample's optional step was left out; before is the result of the step before that, where the
+	// sample keeps it.
+	without bool
+	before  *nodeSet
+}
+
+// calls is the number of calls in the log, a loop being one.
+func (r *record) calls() int {
+	if r.without {
+		return len(r.steps) - 1
+	}
+	return len(r.steps)
 }
 
 type stepRecord struct {
@@ -158,13 +170,12 @@ func decodeArgs(raw json.RawMessage) (args map[string]any, ok bool) {
 	return args, ok
 }
 
-// record examines one occurrence. each marks the steps that run once per element, nil when there are none. ok is false
-// when the session no longer has these calls or lacks arguments.
-func (v *sessionView) record(o Occurrence, w window, each []bool) (rec record, ok bool) {
+// record examines one occurrence of a sample. ok is false when the session no longer has these calls or lacks arguments.
+func (v *sessionView) record(o Occurrence, w window, s *sample) (rec record, ok bool) {
 	if o.RunIndex >= len(v.runs) {
 		return record{}, false
 	}
-	x := &examination{view: v, run: o.RunIndex, at: o.Steps(), each: each}
+	x := &examination{view: v, run: o.RunIndex, at: o.Steps(), each: s.each}
 	x.first, x.wave = o.Calls[0], -1
 	for _, c := range o.Calls {
 		if c >= len(v.runs[x.run].calls) {
@@ -178,9 +189,14 @@ func (v *sessionView) record(o Occurrence, w window, each []bool) (rec record, o
 	x.wave = v.runs[x.run].waves[x.first]
 	rec = record{session: o.SessionID, window: w, steps: make([]stepRecord, len(x.at))}
 	for k := range x.at {
-		if rec.steps[k], ok = x.step(k); !ok {
+		if x.leftOut(k) {
+			rec.without = true
+		} else if rec.steps[k], ok = x.step(k); !ok {
 			return record{}, false
 		}
+	}
+	if s.optional > 0 || s.kept {
+		rec.before = x.result(max(0, s.optional-1))
 	}
 	return rec, true
 }
@@ -200,7 +216,14 @@ type examination struct {
 }
 
 // call is the first call of a step.
-func (x *examination) call(k int) *callView { return x.view.call(x.run, x.at[k][0]) }
+func (x *examination) call(k int) *callView {
+	if x.leftOut(k) {
+		return &callView{result: &nodeSet{}}
+	}
+	return x.view.call(x.run, x.at[k][0])
+}
+
+func (x *examination) leftOut(k int) bool { return len(x.at[k]) == 0 }
 
 func (x *examination) runsEach(k int) bool { return x.each != nil && x.each[k] }
 
@@ -240,6 +263,9 @@ func (c *callView) whole() any {
 
 // sees reports whether step k was decided after all results of step j were there.
 func (x *examination) sees(k, j int) bool {
+	if x.leftOut(j) {
+		return false
+	}
 	waves := x.view.runs[x.run].waves
 	return waves[x.at[j][len(x.at[j])-1]] < waves[x.at[k][0]]
 }

@@ -122,16 +122,20 @@ func (m *miner) spans() []coverFlow {
 		}
 		places := findAll(log, sequences)
 		for i := range m.proved {
-			if p := &m.proved[i]; p.log == log {
-				out[i] = coverFlow{spans: p.spans(places[number[p.stats]]), weight: weight(p.flow)}
+			p := &m.proved[i]
+			if p.log != log {
+				continue
+			}
+			out[i] = coverFlow{spans: p.spans(places[number[p.stats]], p.stats.level), weight: weight(p.flow)}
+			if o := p.optional; o != nil {
+				out[i].add(p.spans(findAll(log, [][]uint32{o.short.tokens})[0], o.short.level))
 			}
 		}
 	}
 	return out
 }
 
-func (p *proof) spans(places []window) (out []span) {
-	n := p.stats.level
+func (p *proof) spans(places []window, n int) (out []span) {
 	examined := make(map[uint32]bool, len(p.windows))
 	for r, w := range p.windows {
 		examined[w.at] = p.fit.has(r)
@@ -207,6 +211,13 @@ func (m *miner) pattern(p proof) Pattern {
 		TurnsSaved: p.turns, Partial: p.partial, Secondary: p.secondary, DataFlow: p.flow, CutFrom: p.cutFrom}
 	for _, w := range p.census.good.take(m.options.MaxExamples) {
 		out.Examples = append(out.Examples, p.log.occurrence(w, stats.level))
+	}
+	if o := p.optional; o != nil {
+		short := max(1, m.options.MaxExamples*o.short.occ/stats.occ) // as many of each way as agents walk it
+		out.Examples = out.Examples[:min(len(out.Examples), max(1, m.options.MaxExamples-short))]
+		for _, w := range p.shortGood.take(short) {
+			out.Examples = append(out.Examples, p.log.without(w, stats.level, o.step))
+		}
 	}
 	return out
 }

@@ -65,6 +65,9 @@ func (d *decision) absent(a argument) bitset {
 	for _, p := range a.in {
 		absent[p.record/64] &^= 1 << (p.record % 64)
 	}
+	if d.having(a.step) < len(d.records) {
+		absent.drop(d.without)
+	}
 	return absent
 }
 
@@ -202,7 +205,7 @@ func (d *decision) constants(a argument) []any {
 
 // render writes one option down as the explanation of its argument.
 func (d *decision) render(x *explanation, o option) ArgFlow {
-	flow := ArgFlow{Arg: x.name, Presence: float64(len(x.in)) / float64(len(d.records)),
+	flow := ArgFlow{Arg: x.name, Presence: float64(len(x.in)) / float64(d.having(x.step)),
 		Evidence: Evidence{Present: len(x.in), Distinct: x.distinct}}
 	switch o.kind {
 	case SourceOutput, SourceArg, SourceDerived:

@@ -922,6 +922,27 @@ func (e SideEffects) Valid() bool {
 	}
 }
 
+// Defines values for StepGuardTest.
+const (
+	StepGuardTestAtLeast StepGuardTest = "at_least"
+	StepGuardTestEquals  StepGuardTest = "equals"
+	StepGuardTestFilled  StepGuardTest = "filled"
+)
+
+// Valid indicates whether the value is a known member of the StepGuardTest enum.
+func (e StepGuardTest) Valid() bool {
+	switch e {
+	case StepGuardTestAtLeast:
+		return true
+	case StepGuardTestEquals:
+		return true
+	case StepGuardTestFilled:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ToolOrigin.
 const (
 	ToolOriginDeclared   ToolOrigin = "declared"
@@ -1667,7 +1688,8 @@ type DataFlow struct {
 	Applicable int `json:"applicable,omitempty,omitzero"`
 
 	// Explained Occurrences in which every mapping held at once.
-	Explained int `json:"explained"`
+	Explained int         `json:"explained"`
+	Guards    []StepGuard `json:"guards,omitempty,omitzero"`
 
 	// HeldOut The mappings on sessions that they were not found in: the examined sessions are dealt into two halves by a hash of their ids, the sources are found anew in one half and tried on the other, both ways.
 	HeldOut *HeldOut    `json:"held_out,omitempty"`
@@ -3349,6 +3371,32 @@ type StepDiff struct {
 	StepIndex int    `json:"step_index"`
 	ToolName  string `json:"tool_name"`
 }
+
+// StepGuard Where an optional step runs, a test of one place in the result of the step before it.
+type StepGuard struct {
+	Evidence ArgEvidence `json:"evidence"`
+
+	// Not The step runs where the test fails.
+	Not bool `json:"not,omitempty,omitzero"`
+
+	// Pointer The place in the result of the step before.
+	Pointer string `json:"pointer"`
+
+	// Step The optional step from 0.
+	Step int `json:"step"`
+
+	// Taken Examined occurrences in which agents took the step.
+	Taken int `json:"taken"`
+
+	// Test `filled`: there, and not null, false, 0 or empty.
+	Test StepGuardTest `json:"test"`
+
+	// Value Any JSON value.
+	Value JSON `json:"value,omitempty,omitzero"`
+}
+
+// StepGuardTest `filled`: there, and not null, false, 0 or empty.
+type StepGuardTest string
 
 // StepProfile defines model for StepProfile.
 type StepProfile struct {

@@ -17,7 +17,8 @@ func drawFlow(w io.Writer, flow *flows.Flow, note func(step int, arg string) str
 	names := make([]string, len(flow.Steps))
 	for i := range flow.Steps {
 		names[i] = flow.Steps[i].Name()
-		if key := flow.Steps[i].OutputAs; key != "" {
+		key := flow.Steps[i].OutputAs
+		if _, drawn := producers[key]; key != "" && !drawn { // steps of which one runs may give the same
 			producers[key] = i
 		}
 	}
@@ -26,6 +27,9 @@ func drawFlow(w io.Writer, flow *flows.Flow, note func(step int, arg string) str
 		step := &flow.Steps[i]
 		fmt.Fprintln(w, "    |")
 		fmt.Fprintf(w, "  %d %s\n", i+1, output.Clean(step.Name()))
+		for _, text := range conditions(flow, i, producers, names) {
+			fmt.Fprintf(w, "    |   %s\n", output.Clean(text))
+		}
 		rows := make([][3]string, 0, len(step.InputMapping))
 		if len(step.InputMapping) == 0 {
 			rows = append(rows, [3]string{"*", "the whole context", ""})
@@ -49,6 +53,30 @@ func drawFlow(w io.Writer, flow *flows.Flow, note func(step int, arg string) str
 		rows = append(rows, [3]string{"*", "the whole context", ""})
 	}
 	drawRows(w, rows)
+}
+
+// conditions says when a step runs, where that is not once after the step above it.
+func conditions(flow *flows.Flow, i int, producers map[string]int, names []string) []string {
+	var out []string
+	s := &flow.Steps[i]
+	for j := range flow.Steps {
+		before := &flow.Steps[j]
+		for _, b := range before.Branches {
+			if b.TargetStepID == s.StepID {
+				out = append(out, fmt.Sprintf("only where %s, after step %d", b.Predicate, j+1))
+			}
+		}
+		if before.DefaultNext != "" && before.DefaultNext == s.StepID {
+			out = append(out, fmt.Sprintf("only where step %d takes none of its other ways", j+1))
+		}
+	}
+	if s.ForEach != nil {
+		out = append(out, fmt.Sprintf("once for each %s of %s", s.As, origin(*s.ForEach, producers, names)))
+	}
+	if s.Guard != "" {
+		out = append(out, fmt.Sprintf("only where %s; elsewhere the run is handed back", s.Guard))
+	}
+	return out
 }
 
 func drawRows(w io.Writer, rows [][3]string) {

@@ -39,9 +39,11 @@ func showProposal(w io.Writer, p *gen.Proposal) error {
 
 func showEvidence(w io.Writer, p *gen.Proposal) {
 	fmt.Fprintln(w, "\nWHAT REPEATS")
-	fmt.Fprintf(w, "  %s\n", output.Clean(pathOf(p.Tools)))
 	pattern := p.Evidence.Pattern
-	if pattern == nil {
+	if pattern != nil {
+		fmt.Fprintf(w, "  %s\n", output.Clean(pathOf(pattern.Tools)))
+	} else {
+		fmt.Fprintf(w, "  %s\n", output.Clean(pathOf(p.Tools)))
 		fmt.Fprintln(w, "  not mined: a chain of tools whose schemas fit; it was not seen often enough, or not at all")
 		for _, x := range p.Evidence.SchemaEdges {
 			fmt.Fprintf(w, "  %s %s -> %s.%s (%s)\n", output.Clean(x.Producer), output.Clean(x.OutputField),
@@ -61,6 +63,9 @@ func showEvidence(w io.Writer, p *gen.Proposal) {
 	if d := pattern.DataFlow; d != nil {
 		fmt.Fprintf(w, "  every mapping held at once in %d of %d examined occurrences (%s)\n", d.Explained, d.Sampled, share(d.Explained, d.Sampled))
 		showHeldOut(w, d.HeldOut)
+		for _, g := range d.Guards {
+			fmt.Fprintf(w, "  %s where %s\n", output.Clean(pattern.Tools[g.Step]), output.Clean(guardText(pattern, g)))
+		}
 	}
 	var sessions []string
 	for _, o := range pattern.Examples {
@@ -78,6 +83,34 @@ func showHeldOut(w io.Writer, h *gen.HeldOut) {
 	}
 	fmt.Fprintf(w, "  found in one half of these sessions and tried on the other, both ways: exact in %d of %d (%s), %d of %d arguments (%s)\n",
 		h.Exact, h.Windows, share(h.Exact, h.Windows), h.Right, h.Predictions, share(h.Right, h.Predictions))
+}
+
+// guardText says where an optional step runs, and how well that tells what agents did.
+func guardText(pattern *gen.Pattern, g gen.StepGuard) string {
+	text := fmt.Sprintf("%s of the result of %s", dash(g.Pointer), pattern.Tools[g.Step-1])
+	switch {
+	case g.Test == gen.StepGuardTestEquals && g.Not:
+		text += " is not " + output.Short(string(g.Value), 40)
+	case g.Test == gen.StepGuardTestEquals:
+		text += " is " + output.Short(string(g.Value), 40)
+	case g.Test == gen.StepGuardTestAtLeast && g.Not:
+		text += " is less than " + string(g.Value)
+	case g.Test == gen.StepGuardTestAtLeast:
+		text += " is at least " + string(g.Value)
+	case g.Not:
+		text += " is missing or empty"
+	default:
+		text += " is there and not empty"
+	}
+	e := g.Evidence
+	text += fmt.Sprintf(": told rightly in %d of %d on %d values, %.1f%% by always guessing the same", e.Held, e.Present, e.Distinct, 100*e.Chance)
+	if len(e.Supporting) > 0 {
+		text += ", such as in " + strings.Join(e.Supporting, ", ")
+	}
+	if len(e.Contradicting) > 0 {
+		text += ", not in " + strings.Join(e.Contradicting, ", ")
+	}
+	return text + "; " + e.Note
 }
 
 // weeksOf says how a path is spread over the weeks.

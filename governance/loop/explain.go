@@ -52,13 +52,13 @@ func (l *Loop) Explain(ctx context.Context, actor governance.Actor, tools []stri
 	return e, nil
 }
 
-// pathOfKey are the tools of a pattern key, without the marks of loops and of variants.
+// pathOfKey are the tools of a pattern key, without the marks of loops, of optional steps and of variants.
 func pathOfKey(key string) []string {
 	parts := strings.SplitN(key, "/", 3)
 	path, _, _ := strings.Cut(parts[len(parts)-1], "#")
 	tools := strings.Split(path, ">")
 	for i := range tools {
-		tools[i] = strings.TrimSuffix(tools[i], "+")
+		tools[i] = strings.TrimRight(tools[i], "+?")
 	}
 	return tools
 }
