@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -218,6 +219,49 @@ func TestIdempotencyKeyAndTraceparent(t *testing.T) {
 	other := call
 	other.TraceID = "not-a-trace"
 	assert.Empty(t, send("GET", other).Get("Traceparent"))
+}
+
+// A kept connection that breaks off under a call: the HTTP client would send some requests again by itself, which only a
+// tool that may be called twice allows.
+func TestBrokenConnectionsDoNotRepeatCalls(t *testing.T) {
+	for _, c := range []struct {
+		method string
+		safety flows.SafetyContract
+		sent   int
+	}{
+		{"POST", flows.SafetyContract{SideEffects: flows.EffectWrite}, 1},
+		{"DELETE", flows.SafetyContract{SideEffects: flows.EffectDestructive}, 1},
+		{"GET", flows.SafetyContract{SideEffects: flows.EffectWrite}, 1},
+		{"POST", flows.SafetyContract{SideEffects: flows.EffectRead, Idempotent: true}, 2},
+		{"GET", flows.SafetyContract{SideEffects: flows.EffectRead, Idempotent: true}, 2},
+	} {
+		t.Run(c.method+" "+string(c.safety.SideEffects), func(t *testing.T) {
+			var sent atomic.Int64
+			srv, last := server(t, func(w http.ResponseWriter, r *http.Request) {
+				if strings.HasSuffix(r.URL.Path, "breaks") {
+					if sent.Add(1) == 1 {
+						panic(http.ErrAbortHandler)
+					}
+				}
+				answers(200, "application/json", "{}")(w, r)
+			})
+			c2 := invoker(t, Options{}, srv)
+			one := tool(flows.Binding{Method: c.method, URL: srv.URL + "/{where}"})
+			one.Safety = &c.safety
+			_, err := c2.Invoke(t.Context(), one, map[string]any{"where": "good"}, call)
+			require.NoError(t, err)
+			if c.method != "GET" {
+				assert.Equal(t, "run-1-2", last.header.Get("Idempotency-Key"))
+			}
+			_, err = c2.Invoke(t.Context(), one, map[string]any{"where": "breaks"}, call)
+			assert.EqualValues(t, c.sent, sent.Load())
+			if c.sent == 1 {
+				toolError(t, err, executor.ClassIO, "connection_failed")
+				return
+			}
+			require.NoError(t, err)
+		})
+	}
 }
 
 func TestAnswers(t *testing.T) {

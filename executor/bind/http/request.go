@@ -41,6 +41,9 @@ func (c *Invoker) request(ctx context.Context, tool *flows.Tool, b *binding, inp
 	if b.method != http.MethodGet && call.RunID != "" {
 		req.Header.Set("Idempotency-Key", call.Key())
 	}
+	if !tool.Repeatable() {
+		once(req)
+	}
 	if parent := call.Traceparent(); parent != "" {
 		req.Header.Set("Traceparent", parent)
 		req.Header.Set("Tracestate", call.Tracestate())
@@ -67,6 +70,22 @@ func (c *Invoker) request(ctx context.Context, tool *flows.Tool, b *binding, inp
 		req.Header.Set(h.name, text.String())
 	}
 	return req, secrets, nil
+}
+
+// once keeps the HTTP client from sending a request again by itself when a kept connection breaks off under it, which it
+// does where it takes a request for idempotent: by its method, or by an Idempotency-Key, whose name it looks up as it is
+// usually spelt. Names are the same to servers in any case.
+func once(req *http.Request) {
+	if key, has := req.Header["Idempotency-Key"]; has {
+		delete(req.Header, "Idempotency-Key")
+		req.Header["idempotency-key"] = key
+	}
+	switch req.Method {
+	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
+		if req.Body == nil {
+			req.Body, req.GetBody = io.NopCloser(strings.NewReader("")), nil // cannot be read twice
+		}
+	}
 }
 
 // target fills path and query. A value never changes the path's shape: separators are escaped, and a segment

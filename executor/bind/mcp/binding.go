@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -167,7 +168,7 @@ func (b *Binding) Invoke(ctx context.Context, tool *flows.Tool, input map[string
 		if err == nil {
 			return answer(tool, res)
 		}
-		if said := new(jsonrpc.Error); errors.As(err, &said) && said.Code != clientClosing && said.Code != serverClosing {
+		if said := new(jsonrpc.Error); errors.As(err, &said) && !slices.Contains(ofTransport, said.Code) {
 			return nil, &executor.ToolError{Class: classOf(said.Code), Code: "tool_error", Message: bind.OneLine(said.Message)}
 		}
 		if limited.Err() != nil {
@@ -176,6 +177,10 @@ func (b *Binding) Invoke(ctx context.Context, tool *flows.Tool, input map[string
 		// The server forgot the session, so it did not take the call: a new session may. A connection that broke under
 		// the call of a tool that may be called twice is tried once more as well.
 		b.end(s)
+		if dial := new(net.OpError); errors.As(err, &dial) && dial.Op == "dial" { // nothing was sent
+			return nil, &executor.ToolError{Class: executor.ClassIO, Code: "connection_failed",
+				Message: fmt.Sprintf("MCP server '%s' cannot be reached: %s", p.name, bind.OneLine(err.Error()))}
+		}
 		if again && (errors.Is(err, mcp.ErrSessionMissing) || tool.Repeatable()) {
 			continue
 		}
@@ -252,11 +257,9 @@ func toolError(err error) error {
 	return &executor.ToolError{Class: executor.ClassOther, Code: cmp.Or(strings.TrimSpace(string(flows.CodeOf(err))), "unknown_server"), Message: err.Error()}
 }
 
-// Codes by which the library says that the connection has ended; they do not come from the server.
-const (
-	clientClosing = -32003
-	serverClosing = -32004
-)
+// ofTransport are the codes by which the library says that the connection has ended or broke (client is closing, server is
+// closing, rejected by transport); they do not come from the server.
+var ofTransport = []int64{-32003, -32004, -32005}
 
 // classOf sorts the protocol's error codes into the retry classes.
 func classOf(code int64) string {

@@ -29,6 +29,7 @@ type shop struct {
 	mu      sync.Mutex
 	parents []string
 	refunds int
+	waits   int
 	block   chan struct{} // when set, /slow waits for it
 	url     string
 }
@@ -61,6 +62,9 @@ func newShop(t *testing.T) *shop {
 		_, _ = fmt.Fprint(w, `{"refunded":true}`)
 	})
 	mux.HandleFunc("GET /slow", func(w http.ResponseWriter, r *http.Request) {
+		s.mu.Lock()
+		s.waits++
+		s.mu.Unlock()
 		select {
 		case <-s.block:
 		case <-r.Context().Done():
@@ -392,6 +396,10 @@ func TestClientsThatCancelAndClientsThatGo(t *testing.T) {
 	require.Error(t, <-ended)
 	close(desk.block)
 	require.Eventually(t, func() bool { return states()[gen.RunStatusRunning] == 0 }, 10*time.Second, 20*time.Millisecond, "%v", states())
+	assert.Equal(t, map[gen.RunStatus]int{gen.RunStatusCancelled: 1, gen.RunStatusSucceeded: 1}, states(), "what went on without its client has the record of what it did")
+	desk.mu.Lock()
+	assert.Equal(t, 2, desk.waits, "each run made its call once")
+	desk.mu.Unlock()
 	_ = other.Close()
 	wire.CloseIdleConnections()
 }
