@@ -51,7 +51,7 @@ func TestKilledServeGoesOnWithItsRuns(t *testing.T) {
 	defer close(hold)
 
 	dir := t.TempDir()
-	s := &killable{t: t, program: buildPave(t, dir), data: filepath.Join(dir, "data"), flags: []string{"--egress-allow", strings.TrimPrefix(tools.URL, "http://")}}
+	s := &killable{t: t, program: buildPave(t), data: filepath.Join(dir, "data"), flags: []string{"--egress-allow", strings.TrimPrefix(tools.URL, "http://")}}
 	var toolFile, flow strings.Builder
 	flow.WriteString("format_version: \"1.1\"\ntype: Flow\nname: slow\nversion: 1.0.0\ndescription: Slow.\non_context_collision: overwrite\n" +
 		"input_schema: {type: object, properties: {n: {type: integer}}, required: [n]}\nsteps:\n")

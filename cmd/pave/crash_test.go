@@ -35,7 +35,7 @@ func TestKilledServeLosesAndDoublesNothing(t *testing.T) {
 		kills = n
 	}
 	dir := t.TempDir()
-	program := buildPave(t, dir)
+	program := buildPave(t)
 	data := filepath.Join(dir, "data")
 	s := &killable{t: t, program: program, data: data}
 	s.start()
@@ -87,15 +87,30 @@ func crashBody(w int, n int64, calls, sessions int) []byte {
 	return b.Bytes()
 }
 
-// buildPave builds the real program.
-func buildPave(t *testing.T, dir string) (program string) {
+// buildPave builds the real program, once for all tests.
+func buildPave(t *testing.T) (program string) {
+	program, err := builtPave()
+	require.NoError(t, err)
+	return program
+}
+
+var builtPave = sync.OnceValues(func() (program string, err error) {
+	dir, err := os.MkdirTemp("", "pave-test-")
+	if err != nil {
+		return "", err
+	}
+	builtDir.Store(dir)
 	program = filepath.Join(dir, "pave")
 	build := exec.Command("go", "build", "-o", program, ".")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	out, err := build.CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	return program
-}
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%w: %s", err, out)
+	}
+	return program, nil
+})
+
+// builtDir is the folder of the built program, removed when all tests are over.
+var builtDir atomic.Value
 
 // killable is a serve process that is killed and started again on one data directory.
 type killable struct {

@@ -25,7 +25,7 @@ import (
 // afterwards all goes on.
 func TestOverloadIsRefusedWithinBoundedMemory(t *testing.T) {
 	dir := t.TempDir()
-	program := buildPave(t, dir)
+	program := buildPave(t)
 	for _, c := range []struct {
 		name, limits string
 		mostMiB      int

@@ -29,6 +29,9 @@ type leakChecked struct{ m *testing.M }
 
 func (l leakChecked) Run() int {
 	code := l.m.Run()
+	if dir, ok := builtDir.Load().(string); ok {
+		_ = os.RemoveAll(dir) // what is left of it is in the system's temporary folder
+	}
 	if err := goleak.Find(); err != nil && code == 0 {
 		fmt.Fprintln(os.Stderr, err)
 		return 1

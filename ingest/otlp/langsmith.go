@@ -28,7 +28,7 @@ func langSmithTool(r *record, e *ingest.Event) {
 	c.Tool, c.CallID = cmp.Or(r.str(kToolName), r.text(r.name)), r.str(kToolCallID)
 	args, result := r.json(kToolArgs, kPrompt), r.json(kToolResult, kCompletion)
 	if text := only(args, "input"); rawjson.Kind(text) == '"' { // LangChain gives tools their arguments as text
-		args = pythonArgs(text)
+		args = pythonText(text)
 	}
 	raw := result
 	for _, envelope := range []string{"output", "outputs"} {

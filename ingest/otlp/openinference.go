@@ -39,7 +39,7 @@ func openInferenceRole(r *record) role {
 func openInferenceTool(r *record, e *ingest.Event) {
 	c := e.Call
 	c.Tool, c.CallID = cmp.Or(r.str(kOIToolName), r.text(r.name)), r.str(kOIToolID)
-	args := unwrapCallArgs(pythonArgs(r.json(kInputValue)))
+	args := unwrapCallArgs(pythonText(r.json(kInputValue)))
 	if parameters := r.json(kOIParameters); args == nil && rawjson.Kind(parameters) == '{' && !isSchema(parameters) {
 		args = parameters
 	}
@@ -52,7 +52,7 @@ func openInferenceTool(r *record, e *ingest.Event) {
 	if strings.HasSuffix(r.scope, "instrumentation-langchain") { // in JavaScript objects are in an envelope
 		result = firstOf(only(result, "output"), result)
 	}
-	c.Args, c.Result = ingest.NormaliseArgs(args), unwrapResult(result)
+	c.Args, c.Result = ingest.NormaliseArgs(args), unwrapResult(pythonText(result))
 	e.Agent = r.str(kOIAgent, kOIRole)
 	r.finish(c, failed, "")
 }

@@ -32,7 +32,7 @@ func openLLMetryTool(r *record, e *ingest.Event) {
 	if own := r.json(kToolResult); own != nil {
 		result = own
 	}
-	c.Args, c.Result = ingest.NormaliseArgs(args), unwrapResult(result)
+	c.Args, c.Result = ingest.NormaliseArgs(args), unwrapResult(pythonText(result))
 	e.Agent = r.str(kAgentName)
 	r.finish(c, failed || toolMessageFailed(result), "")
 }
@@ -49,7 +49,7 @@ func openLLMetryArgs(input []byte) []byte {
 		if inputs := rawjson.Get(input, "inputs"); rawjson.Kind(inputs) == '{' {
 			return inputs
 		}
-		return pythonArgs(rawjson.Get(input, "input_str"))
+		return pythonText(rawjson.Get(input, "input_str"))
 	}
 	return unwrapCallArgs(input)
 }

@@ -97,16 +97,20 @@ func countMembers(raw []byte) (n int) {
 	}
 }
 
-// pythonArgs takes arguments that a Python framework wrote for people, as LangChain does, for what they say.
-func pythonArgs(raw []byte) []byte {
-	text := rawjson.Text(raw)
-	if rawjson.Kind(raw) != '"' || !strings.HasPrefix(text, "{") || !strings.HasSuffix(text, "}") {
+// pythonText takes a dict or list that a Python framework wrote for people, as LangChain does with arguments and CrewAI with
+// results, for what it says.
+func pythonText(raw []byte) []byte {
+	if rawjson.Kind(raw) != '"' {
+		return raw
+	}
+	text := strings.TrimSpace(rawjson.Text(raw))
+	if !strings.HasPrefix(text, "{") && !strings.HasPrefix(text, "[") {
 		return raw
 	}
 	if _, isJSON := rawjson.Contained(text, rawjson.Limits{}); isJSON {
 		return raw
 	}
-	if value, err := python.JSON(text); err == nil && rawjson.Kind(value) == '{' {
+	if value, err := python.JSON(text); err == nil {
 		return value
 	}
 	return raw
