@@ -35,7 +35,7 @@ func Assemble(tenant, sessionID string, events []Event, opts AssembleOptions) *S
 	}
 	tree := newSpanTree(events)
 	s := &Session{Tenant: tenant, ID: sessionID}
-	var items []*item
+	items, room := make([]*item, 0, len(events)), make([]item, 0, len(events)) // of the right size: room must not move
 	for i := range events {
 		if tree.session(i) != sessionID {
 			continue
@@ -44,7 +44,8 @@ func Assemble(tenant, sessionID string, events []Event, opts AssembleOptions) *S
 		case KindSessionEnd:
 			s.Ended = true
 		case KindToolCall, KindLLMCall, KindUserMessage:
-			items = append(items, tree.item(i))
+			room = append(room, item{})
+			items = append(items, tree.item(i, &room[len(room)-1]))
 		}
 	}
 	items = mergeUsers(mergeLLM(items, tree))
@@ -248,6 +249,13 @@ func placeRunless(items []*item) []*item {
 // buildRun lists the calls, model calls and messages of an ordered run, and flags the calls.
 func buildRun(members []*item, opts AssembleOptions) AgentRun {
 	var run AgentRun
+	calls := 0
+	for _, it := range members {
+		calls += b2i(it.e.Call != nil)
+	}
+	if calls > 0 {
+		run.Calls = make([]Call, 0, calls)
+	}
 	var previous *item
 	spoken := false // a user message came since the last call
 	for _, it := range members {

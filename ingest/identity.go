@@ -113,10 +113,25 @@ func PlaceIdentity(e *Event) string {
 
 // DeriveIdentity makes an identity from a kind and parts: 128 bits of SHA-256 as 22 characters.
 func DeriveIdentity(kind string, parts ...string) string {
-	h := newDigest()
-	h.text(kind)
-	h.text(parts...)
-	return h.sum()
+	var room [256]byte // enough for most, without a hash in memory of its own
+	text := appendText(room[:0], kind)
+	for _, part := range parts {
+		text = appendText(text, part)
+	}
+	sum := sha256.Sum256(text)
+	return shortened(sum[:])
+}
+
+// appendText appends a text with its length before it.
+func appendText(b []byte, s string) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
+}
+
+// shortened writes the first 128 bits of a hash.
+func shortened(sum []byte) string {
+	var text [22]byte
+	base64.RawURLEncoding.Encode(text[:], sum[:16])
+	return string(text[:])
 }
 
 // hashRequest digests what the events say, in order.
@@ -148,7 +163,7 @@ func hashEvent(h io.Writer, e *Event) {
 
 func (d *digest) text(parts ...string) {
 	for _, s := range parts {
-		d.buf = append(binary.AppendUvarint(d.buf, uint64(len(s))), s...)
+		d.buf = appendText(d.buf, s)
 	}
 	d.flush()
 }
@@ -170,9 +185,7 @@ func (d *digest) flush() {
 	d.buf = d.buf[:0]
 }
 
-func (d *digest) sum() string {
-	return base64.RawURLEncoding.EncodeToString(d.sha.Sum(nil)[:16])
-}
+func (d *digest) sum() string { return shortened(d.sha.Sum(nil)) }
 
 // event digests everything that the sender said: all but Origin, Received and Identity.
 func (d *digest) event(e *Event) {

@@ -146,12 +146,15 @@ func mergeCalls(items []*item, tree *spanTree) (kept []*item, conflicts int) {
 	m.byTwin(tree)
 	m.byCallID(provisionalTurns(calls, rest))
 	m.bySibling()
-	groups := make(map[int][]*item)
+	groups := make([][]*item, len(calls))
 	for i, it := range calls {
-		groups[m.find(i)] = append(groups[m.find(i)], it)
+		if leader := m.find(i); leader == i {
+			groups[i] = calls[i : i+1 : i+1] // most calls have no copy
+		} else {
+			groups[leader] = append(groups[leader], it)
+		}
 	}
-	for i := range calls {
-		group := groups[i]
+	for _, group := range groups {
 		if group == nil {
 			continue // not a leader
 		}
@@ -184,7 +187,7 @@ func (m *merger) join(a, b int) {
 }
 
 func (m *merger) byIdentity() {
-	first := make(map[string]int)
+	first := make(map[string]int, len(m.calls))
 	for i, it := range m.calls {
 		if it.e.Identity == "" {
 			continue
@@ -233,15 +236,18 @@ func (x Executed) Told(e *Event) bool {
 
 // byTwin joins MCP spans, and spans of a second instrumentation, with the call around them.
 func (m *merger) byTwin(tree *spanTree) {
-	at := make(map[string]int, len(m.calls))
-	for i, it := range m.calls {
-		at[it.e.Identity] = i
-	}
+	var at map[string]int // by identity, made when a call has another above it: most have none
 	for i, it := range m.calls {
 		above := tree.find(tree.parent(it.index), func(e *Event) bool { return e.Kind == KindToolCall })
 		if above < 0 || !sameTool(tree.events[above].Call.Tool, it.e.Call.Tool) ||
 			!strings.HasPrefix(it.e.Source, SourceMCP) && it.e.Source == tree.events[above].Source {
 			continue
+		}
+		if at == nil {
+			at = make(map[string]int, len(m.calls))
+			for j, call := range m.calls {
+				at[call.e.Identity] = j
+			}
 		}
 		if j, ok := at[tree.events[above].Identity]; ok {
 			it.inner = true
@@ -291,17 +297,23 @@ func provisionalTurns(calls, rest []*item) []int32 {
 // byCallID joins events of one call id and tool.
 func (m *merger) byCallID(turns []int32) {
 	type key struct{ id, tool string }
-	uses := make(map[key][]int)
+	first, uses := make(map[key]int, len(m.calls)), make(map[key][]int) // in uses are those of several events
 	for i, it := range m.calls {
-		if it.e.Call.CallID != "" {
-			k := key{it.e.Call.CallID, it.e.Call.Tool}
+		if it.e.Call.CallID == "" {
+			continue
+		}
+		k := key{it.e.Call.CallID, it.e.Call.Tool}
+		j, seen := first[k]
+		switch {
+		case !seen:
+			first[k] = i
+		case uses[k] == nil:
+			uses[k] = []int{j, i}
+		default:
 			uses[k] = append(uses[k], i)
 		}
 	}
 	for _, of := range uses {
-		if len(of) == 1 {
-			continue
-		}
 		slices.SortStableFunc(of, func(a, b int) int {
 			return cmp.Or(compareTime(m.calls[a], m.calls[b]), cmp.Compare(turns[a], turns[b]))
 		})

@@ -169,9 +169,9 @@ func nearer(e, a, b *Event) bool {
 	return cmp.Or(order, cmp.Compare(a.SessionID, b.SessionID)) < 0
 }
 
-// item takes the event and what its ancestors say of run and agent.
-func (t *spanTree) item(i int) *item {
-	it := &item{e: t.events[i], index: i, span: i}
+// item fills it with the event and what its ancestors say of run and agent.
+func (t *spanTree) item(i int, it *item) *item {
+	*it = item{e: t.events[i], index: i, span: i}
 	if p := t.find(i, func(e *Event) bool { return e.RunID != "" }); p >= 0 {
 		it.run = t.events[p].RunID
 	}

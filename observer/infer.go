@@ -4,8 +4,6 @@ import (
 	"context"
 	"hash/maphash"
 	"slices"
-
-	"pave/ingest"
 )
 
 // inference reads sampled occurrences and explains the arguments of patterns.
@@ -17,36 +15,8 @@ type inference struct {
 	forms   *derivedTable // of the chunk, as paths
 	dropped int           // values of results over the limit
 	kept    *keptSessions
+	judged  map[shown]bool
 }
-
-// keptSessions are sessions that were read once and may be asked for again: samples share them.
-type keptSessions struct {
-	byID map[string]*ingest.Session
-	room int // bytes of payload that may still be kept
-}
-
-// keptBytes bounds the payload of the sessions that a pass keeps in memory.
-const keptBytes = 96 << 20
-
-func newKeptSessions() *keptSessions {
-	return &keptSessions{byID: map[string]*ingest.Session{}, room: keptBytes}
-}
-
-func (k *keptSessions) keep(s *ingest.Session) {
-	size := 0
-	for r := range s.Runs {
-		for i := range s.Runs[r].Calls {
-			size += keptOverhead + len(s.Runs[r].Calls[i].Args) + len(s.Runs[r].Calls[i].Result)
-		}
-	}
-	if size <= k.room {
-		k.room -= size
-		k.byID[s.ID] = s
-	}
-}
-
-// keptOverhead is what a call takes beside its payload.
-const keptOverhead = 256
 
 // sample is a pattern with the occurrences to examine.
 type sample struct {
@@ -141,28 +111,14 @@ func (m *inference) readRecords(ctx context.Context, src Source, samples []sampl
 		}
 	}
 	slices.Sort(ids)
-	read := func(s *ingest.Session) error {
-		view := m.view(s)
-		for _, r := range wanted[s.ID] {
+	err := m.kept.read(ctx, src, ids, func(t *keptSession) {
+		view := m.view(t)
+		for _, r := range wanted[t.id] {
 			w, o := samples[r.sample].occurrence(m.log, r.place)
 			if rec, ok := view.record(o, w, &samples[r.sample]); ok {
 				slots[r.sample][r.place] = &rec
 			}
 		}
-		return ctx.Err()
-	}
-	var unread []string
-	for _, id := range ids {
-		s, ok := m.kept.byID[id]
-		if !ok {
-			unread = append(unread, id)
-		} else if err := read(s); err != nil {
-			return nil, err
-		}
-	}
-	err := src.Sessions(ctx, unread, func(s *ingest.Session) error {
-		m.kept.keep(s)
-		return read(s)
 	})
 	if err != nil {
 		return nil, err

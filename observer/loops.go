@@ -100,7 +100,7 @@ func (m *miner) runLoops(ctx context.Context, src Source) error {
 	paths := m.loopPaths(all, minSessions)
 	infer := &inference{options: o, log: m.loops, seed: m.infer.seed, kept: m.infer.kept}
 	samples := make([]sample, len(paths))
-	censuses := make([]census, len(paths))
+	censuses := make([]*census, len(paths))
 	for i := range paths {
 		p := &paths[i]
 		censuses[i] = m.loopCensus(p)
@@ -184,8 +184,8 @@ func (m *miner) loopPaths(all []path, minSessions int) []loopPath {
 }
 
 // loopCensus is the census of the windows that the path allows; the path's counts become theirs.
-func (m *miner) loopCensus(p *loopPath) census {
-	c := census{good: sampler{want: m.options.MaxSamples}, seen: map[uint32]struct{}{}}
+func (m *miner) loopCensus(p *loopPath) *census {
+	c := &census{good: sampler{want: m.options.MaxSamples}, seen: map[uint32]struct{}{}}
 	occ, sessions, last := 0, 0, uint32(0)
 	for _, w := range p.windows {
 		if w.at >= c.freeFrom {

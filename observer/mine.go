@@ -94,11 +94,12 @@ type miner struct {
 	// loopsOpen has the paths with folded loops that are part of more, by their tokens.
 	loopsOpen map[string]bool
 
-	tried   map[int]bool
-	pieces  []piece
-	proved  []proof
-	blocked []Blocked
-	stops   [][]uint32 // paths that a choice at their last step blocks
+	tried    map[int]bool
+	censuses []*census // by path, nil for what was not asked for
+	pieces   []piece
+	proved   []proof
+	blocked  []Blocked
+	stops    [][]uint32 // paths that a choice at their last step blocks
 }
 
 // piece is a model-free part of a longer path.
@@ -125,7 +126,7 @@ type proof struct {
 	turns      float64  // mean turns saved
 	windows    []window // examined
 	fit        bitset   // of these, where the flow fits
-	census     census
+	census     *census
 	score      float64
 }
 
@@ -165,6 +166,12 @@ func (m *miner) index(level int, id uint32) int { return m.offsets[level] + int(
 // run examines candidates, best first, in batches: those that stand out, then frequent ones that do not, whose values
 // may still prove a routine, then what remains unserved. What a choice cuts gives its parts back as candidates.
 func (m *miner) run(ctx context.Context, src Source) error {
+	if m.options.MaxEvaluated < 0 {
+		return nil
+	}
+	if err := m.foresee(ctx, src); err != nil {
+		return fmt.Errorf("read sessions: %w", err)
+	}
 	next := func() []piece { return m.nextBatch(batchPatterns) }
 	weak := func() []piece { return m.weak(someWeak) }
 	unserved := func() []piece { return m.unserved(someUnserved) }
@@ -241,15 +248,22 @@ func (m *miner) take(limit int, wanted func(i int) bool) []piece {
 
 // best takes the paths that would save most and marks them as tried.
 func (m *miner) best(order []int, limit int) []piece {
+	batch := m.savingMost(order, min(limit, m.options.MaxEvaluated-len(m.tried)))
+	for _, p := range batch {
+		m.tried[p.path] = true
+	}
+	return batch
+}
+
+// savingMost are the paths that would save most, which it sorts.
+func (m *miner) savingMost(order []int, limit int) []piece {
 	slices.SortFunc(order, func(a, b int) int {
 		x, y := &m.all[a], &m.all[b]
 		return cmp.Or(cmp.Compare(y.occ*(y.level-1), x.occ*(x.level-1)), slices.Compare(x.tokens, y.tokens))
 	})
-	limit = max(0, min(limit, m.options.MaxEvaluated-len(m.tried), len(order)))
-	batch := make([]piece, limit)
-	for n, i := range order[:limit] {
-		m.tried[i] = true
-		batch[n] = piece{path: i}
+	batch := make([]piece, max(0, min(limit, len(order))))
+	for n := range batch {
+		batch[n] = piece{path: order[n]}
 	}
 	return batch
 }
@@ -298,134 +312,4 @@ func (m *miner) names(tokens []uint32) []string {
 		out[i] = m.log.tools[t]
 	}
 	return out
-}
-
-func (m *miner) examine(ctx context.Context, src Source, batch []piece) error {
-	sequences := make([][]uint32, len(batch))
-	for i, p := range batch {
-		sequences[i] = m.all[p.path].tokens
-	}
-	censuses := takeCensus(m.log, sequences, m.options.MaxSamples, m.options.PerSession)
-	full := make([]sample, len(batch))
-	first := make([]sample, len(batch))
-	for i := range batch {
-		full[i] = sample{tools: m.names(sequences[i]), windows: censuses[i].good.take(m.options.MaxSamples)}
-		first[i] = full[i]
-		if len(full[i].windows) > 2*probeOccurrences {
-			first[i].windows = censuses[i].good.take(probeOccurrences)
-		}
-	}
-	evidences, err := m.infer.examine(ctx, src, first)
-	if err != nil {
-		return err
-	}
-	var again []int
-	for i := range batch {
-		if len(first[i].windows) < len(full[i].windows) && !m.settled(batch[i], evidences[i]) {
-			again = append(again, i)
-			first[len(again)-1] = full[i]
-		}
-	}
-	more, err := m.infer.examine(ctx, src, first[:len(again)])
-	if err != nil {
-		return err
-	}
-	for n, i := range again {
-		evidences[i] = more[n]
-	}
-	for i, p := range batch {
-		m.judge(p, evidences[i], censuses[i])
-	}
-	m.options.Progress(Progress{Stage: "data flow", Done: len(m.tried), Total: min(m.options.MaxEvaluated, max(len(m.tried), len(m.ranked)))})
-	return nil
-}
-
-// probeOccurrences is the size of a first look at the values of a path that has many more occurrences.
-const probeOccurrences = 24
-
-// settled reports whether a first look decides, so that more occurrences would not change the verdict. Of many sessions
-// it must do for what the others leave over.
-func (m *miner) settled(p piece, e evidence) bool {
-	return p.rest && len(m.log.sessions) > manySessions || len(e.windows) == 0 || e.blocker != nil && e.clear || !m.stands(p.path) && e.unlinked
-}
-
-// judge sorts an examined path: proved, or blocked and cut. A path that is blocked as a whole may still give flows for
-// a part of its occurrences.
-func (m *miner) judge(p piece, e evidence, c census) {
-	path := &m.all[p.path]
-	tools := m.names(path.tokens)
-	last := path.level - 1
-	switch {
-	case 2*c.failures > path.occ:
-		m.block(p, "errors", last, fmt.Sprintf("%s fails in %d of %d occurrences; a flow would fail as often.",
-			tools[last], c.failures, path.occ))
-		return
-	case len(e.windows) == 0:
-		m.block(p, "no_values", -1,
-			"The arguments of these calls were not recorded; record arguments and results to prove where they come from.")
-		return
-	case e.blocker != nil:
-		m.blockChoice(p, tools, e)
-	case e.turns == 0:
-		m.block(p, "no_saving", -1, "The model asks for all of these calls at once, so a flow saves no model call.")
-		return
-	case !m.stands(p.path) && !linked(e.variants[0].flow):
-		reason, step, detail := m.insignificant(path)
-		m.block(p, reason, step, detail)
-	}
-	for _, v := range e.variants {
-		m.proved = append(m.proved, proof{log: m.log, stats: path, confidence: m.stepConfidence(path), cutFrom: p.cutFrom,
-			flow: v.flow, partial: v.partial, turns: e.turns, windows: e.windows, fit: v.fit, census: c})
-	}
-}
-
-// stands reports whether a path is more than the null model explains.
-func (m *miner) stands(i int) bool { return m.all[i].stands() }
-
-func (p *path) stands() bool { return p.significant && p.score > 0 }
-
-// linked reports whether every step after the first takes a value from an earlier one: then the steps belong
-// together however often others follow.
-func linked(flow *DataFlow) bool {
-	return len(flow.Steps) > 1 && !slices.ContainsFunc(flow.Steps[1:], func(s StepFlow) bool {
-		return !slices.ContainsFunc(s.Args, func(a ArgFlow) bool {
-			copied := a.Kind == SourceOutput || a.Kind == SourceArg || a.Kind == SourceDerived || a.Kind == SourceElement && s.Each.Kind == SourceOutput
-			return copied && a.Evidence.Distinct > 1
-		})
-	})
-}
-
-// block reports a path; one that was looked at for what the others leave over is not news.
-func (m *miner) block(from piece, reason string, step int, detail string) *Blocked {
-	p := &m.all[from.path]
-	if from.rest {
-		return &Blocked{}
-	}
-	m.blocked = append(m.blocked, Blocked{Tools: m.names(p.tokens), Occurrences: p.occ, Sessions: p.sessions,
-		Reason: reason, Step: step, Detail: detail})
-	return &m.blocked[len(m.blocked)-1]
-}
-
-// blockChoice reports the path and gives back its parts: the path up to the choice, to see whether it is in the way
-// there too; what comes before it; and what starts with it, where the choice is an argument of the first step.
-func (m *miner) blockChoice(from piece, tools []string, e evidence) {
-	p := &m.all[from.path]
-	b := m.block(from, "choice", e.cut, fmt.Sprintf(
-		"%s of step %d (%s): %s.",
-		e.blocker.Arg, e.cut+1, tools[e.cut], e.blocker.Evidence.Note))
-	b.Arg = e.blocker.Arg
-	if from.rest {
-		return
-	}
-	if e.cut+1 == p.level {
-		m.stops = append(m.stops, p.tokens)
-	} else {
-		m.pieces = append(m.pieces, piece{path: m.index(e.cut+1, m.table.prefix(p.level, p.id, e.cut+1))})
-	}
-	if e.cut >= 2 {
-		m.pieces = append(m.pieces, piece{path: m.index(e.cut, m.table.prefix(p.level, p.id, e.cut)), cutFrom: tools})
-	}
-	if rest := p.level - e.cut; rest >= 2 {
-		m.pieces = append(m.pieces, piece{path: m.index(rest, m.table.suffix(p.level, p.id, rest)), cutFrom: tools})
-	}
 }

@@ -204,7 +204,7 @@ func (m *miner) carries(ctx context.Context, src Source, t uint32) (float64, err
 	name, calls, carried := m.log.tools[t], 0, 0
 	infer := &inference{options: m.options, log: m.log, seed: m.infer.seed, kept: m.infer.kept, paths: newPathTable()}
 	err := src.Sessions(ctx, ids, func(s *ingest.Session) error {
-		view := infer.view(s)
+		view := infer.view(newKeptSession(s))
 		for r := range s.Runs {
 			for i := range s.Runs[r].Calls {
 				if s.Runs[r].Calls[i].Tool == name {
@@ -250,7 +250,7 @@ func (v *sessionView) passes(run, i int) bool {
 			}
 		}
 	}
-	calls := v.runs[run].calls
+	calls := v.calls[run]
 	for j := i + 1; j < min(len(calls), i+1+carriedWithin); j++ {
 		after := v.call(run, j)
 		for k, name := range after.names {

@@ -28,7 +28,7 @@ type calls struct {
 	head []uint32 // loops: the first call of each group in base, and len(base.tok) at the end
 
 	sessions []string
-	order    []uint64 // of the sessions by chance, which follows from their ids
+	order    []uint64 // of the sessions by chance: see sessionOrder
 	seqs     []sequenceInfo
 	nameless uint32 // the agent without a name + 1, 0 when all have one
 
@@ -80,6 +80,7 @@ type rawSequence struct {
 	run      int
 	agent    uint32
 	day      int32
+	start    int64 // in seconds since 1970, 0 when the time is unknown
 	from, to int
 }
 
@@ -125,7 +126,11 @@ func (raw *rawSequences) add(s *ingest.Sequence) {
 		raw.inOrder = false
 	}
 	raw.previous = id
-	raw.seqs = append(raw.seqs, rawSequence{session: id, run: s.RunIndex, agent: agent, day: dayOf(s.Start), from: from, to: len(raw.tools)})
+	seq := rawSequence{session: id, run: s.RunIndex, agent: agent, day: dayOf(s.Start), from: from, to: len(raw.tools)}
+	if !s.Start.IsZero() {
+		seq.start = s.Start.Unix()
+	}
+	raw.seqs = append(raw.seqs, seq)
 }
 
 // trim drops sequences until at most maxCalls calls are left, those that began first and those without a time before
@@ -209,6 +214,7 @@ func normalise(raw *rawSequences, names []string, skip map[string]bool) *calls {
 		log.nameless = agent + 1
 	}
 	var buffer []keptCall
+	var begun []int64
 	for _, s := range raw.seqs {
 		if !slices.ContainsFunc(raw.flags[s.from:s.to], func(f ingest.CallFlag) bool { return f&ingest.FlagNotAgent == 0 }) {
 			log.flowCalls += s.to - s.from
@@ -216,22 +222,14 @@ func normalise(raw *rawSequences, names []string, skip map[string]bool) *calls {
 		}
 		if k := len(log.sessions); k == 0 || log.sessions[k-1] != s.session {
 			log.sessions = append(log.sessions, s.session)
-			log.order = append(log.order, shuffled(s.session))
+			begun = append(begun, s.start)
 		}
 		log.seqs = append(log.seqs, sequenceInfo{session: uint32(len(log.sessions) - 1), run: s.run, agent: s.agent, day: s.day})
 		buffer = log.addSequence(raw, s, token, skipped, buffer)
 	}
 	log.starts = append(log.starts, uint32(len(log.tok)))
+	log.order = sessionOrder(log.sessions, begun)
 	return log
-}
-
-// shuffled places a session in an order of chance (FNV-1a and a finaliser).
-func shuffled(id string) uint64 {
-	h := uint64(14695981039346656037)
-	for i := range len(id) {
-		h = (h ^ uint64(id[i])) * 1099511628211
-	}
-	return mix(h, tagText)
 }
 
 func (log *calls) addSequence(raw *rawSequences, s rawSequence, token []uint32, skipped []bool, buffer []keptCall) []keptCall {

@@ -1,9 +1,6 @@
 package observer
 
-import (
-	"cmp"
-	"slices"
-)
+import "math/bits"
 
 // window is one occurrence in the normalised log: the calls [at, at+n) of a stretch.
 type window struct {
@@ -18,44 +15,8 @@ type census struct {
 
 	freeFrom, session uint32 // scan state: first position after the last occurrence; session + 1 seen last
 	inSession         int
-	seen              map[uint32]struct{} // agents
-}
-
-// sampler keeps the wanted number of windows whose sessions come first in an order of chance. The order is the same for
-// all sequences, so that they share sessions, which cost more to read than anything else (coordinated bottom-k samples,
-// Cohen and Kaplan 2007).
-type sampler struct {
-	want    int
-	windows []drawn
-}
-
-// drawn is a window with the place of its session in the order.
-type drawn struct {
-	order uint64
-	window
-}
-
-func (s *sampler) add(w window, order uint64) {
-	s.windows = append(s.windows, drawn{order, w})
-	if len(s.windows) >= 2*s.want {
-		s.trim()
-	}
-}
-
-func (s *sampler) trim() {
-	slices.SortFunc(s.windows, func(a, b drawn) int { return cmp.Or(cmp.Compare(a.order, b.order), cmp.Compare(a.at, b.at)) })
-	s.windows = s.windows[:min(len(s.windows), s.want)]
-}
-
-// take returns at most n windows, of no more than the wanted number, in the order of the log.
-func (s *sampler) take(n int) []window {
-	s.trim()
-	out := make([]window, min(n, len(s.windows)))
-	for i := range out {
-		out[i] = s.windows[i].window
-	}
-	slices.SortFunc(out, func(a, b window) int { return cmp.Compare(a.at, b.at) })
-	return out
+	agent             uint32 // seen last
+	seen              map[uint32]struct{}
 }
 
 // takeCensus scans the log once for all the sequences.
@@ -97,7 +58,10 @@ func (c *census) visit(log *calls, stretch, from, to uint32, perSession int) {
 		return
 	}
 	c.freeFrom = to
-	c.seen[log.seqs[log.origin[stretch]].agent] = struct{}{}
+	if agent := log.seqs[log.origin[stretch]].agent; len(c.seen) == 0 || agent != c.agent { // most are of the one before
+		c.agent = agent
+		c.seen[agent] = struct{}{}
+	}
 	if log.failed[to-1] { // a stretch ends after a failure, so only the last call can be one
 		c.failures++
 		return
@@ -113,15 +77,25 @@ func (c *census) visit(log *calls, stretch, from, to uint32, perSession int) {
 
 // prefixTree finds all of several sequences in one walk.
 type prefixTree struct {
-	roots []uint32 // by token; 0 = none
-	next  map[edge]uint32
-	ends  [][]int // node -> sequences that end there
+	roots    []uint32   // by token; 0 = none
+	children []treeSlot // open addressing with linear probing
+	shift    uint
+	ends     [][]int // node -> sequences that end there
 }
 
-type edge struct{ node, tok uint32 }
+// treeSlot leads from a node (upper half of the key) by a token (lower half) to a child, 0 for an empty slot.
+type treeSlot struct {
+	key   uint64
+	child uint32
+}
 
 func newPrefixTree(tools int, sequences [][]uint32) *prefixTree {
-	t := &prefixTree{roots: make([]uint32, tools), next: map[edge]uint32{}, ends: [][]int{nil}}
+	nodes := 1
+	for _, seq := range sequences {
+		nodes += len(seq)
+	}
+	size := bits.Len(uint(2 * nodes))
+	t := &prefixTree{roots: make([]uint32, tools), children: make([]treeSlot, 1<<size), shift: uint(64 - size), ends: [][]int{nil}}
 	for k, seq := range sequences {
 		node := t.roots[seq[0]]
 		if node == 0 {
@@ -129,16 +103,26 @@ func newPrefixTree(tools int, sequences [][]uint32) *prefixTree {
 			t.roots[seq[0]] = node
 		}
 		for _, tok := range seq[1:] {
-			child := t.next[edge{node, tok}]
-			if child == 0 {
-				child = t.grow()
-				t.next[edge{node, tok}] = child
+			slot := t.slot(node, tok)
+			if slot.child == 0 {
+				*slot = treeSlot{key: uint64(node)<<32 | uint64(tok), child: t.grow()}
 			}
-			node = child
+			node = slot.child
 		}
 		t.ends[node] = append(t.ends[node], k)
 	}
 	return t
+}
+
+// slot is that of a child, or the empty one where it would be.
+func (t *prefixTree) slot(node, tok uint32) *treeSlot {
+	key := uint64(node)<<32 | uint64(tok)
+	mask := uint64(len(t.children) - 1)
+	for i := key * 0x9E3779B97F4A7C15 >> t.shift; ; i++ { // Fibonacci hashing
+		if s := &t.children[i&mask]; s.child == 0 || s.key == key {
+			return s
+		}
+	}
 }
 
 // walk calls fn with every window [from, to) of a sequence in a stretch.
@@ -153,7 +137,7 @@ func (t *prefixTree) walk(log *calls, stretch uint32, fn func(sequence int, from
 			if j == to {
 				break
 			}
-			node = t.next[edge{node, log.tok[j]}]
+			node = t.slot(node, log.tok[j]).child
 		}
 	}
 }

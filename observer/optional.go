@@ -131,7 +131,7 @@ func (m *miner) proveOptional(ctx context.Context, src Source, o *optional) erro
 	}
 	c.failures, c.agents = failures, len(c.seen)
 	m.proved = append(m.proved, proof{log: m.log, stats: stats, optional: o, confidence: m.optionalConfidence(o), flow: v.flow,
-		turns: e.turns, windows: e.windows, fit: v.fit, census: c, shortGood: censuses[1].good})
+		turns: e.turns, windows: e.windows, fit: v.fit, census: &c, shortGood: censuses[1].good})
 	return nil
 }
 

@@ -49,11 +49,28 @@ func isPersonal(name string, v any) bool {
 	return len(finder.Find(text)) > 0 || slices.ContainsFunc(personal, func(p *regexp.Regexp) bool { return p.MatchString(text) })
 }
 
+// shown is a value under a name, of which it is known whether it is personal.
+type shown struct {
+	name string
+	hash uint64
+}
+
+// personal is isPersonal, which takes long, once for each value and name.
+func (m *inference) personal(name string, hash uint64, v any) bool {
+	key := shown{name, hash}
+	is, known := m.judged[key]
+	if !known {
+		is = isPersonal(name, v)
+		if m.judged == nil {
+			m.judged = map[shown]bool{}
+		}
+		m.judged[key] = is
+	}
+	return is
+}
+
 // mayBeConstant reports whether the value with this hash may be a constant of the flow.
 func (d *decision) mayBeConstant(a argument, hash uint64, v any) bool {
-	if isPersonal(a.name, v) {
-		return false
-	}
 	sessions, agents, all := map[string]struct{}{}, map[uint32]struct{}{}, map[uint32]struct{}{}
 	for _, p := range a.in {
 		r := &d.records[p.record]
@@ -69,7 +86,7 @@ func (d *decision) mayBeConstant(a argument, hash uint64, v any) bool {
 			agents[agent] = struct{}{}
 		}
 	}
-	return len(sessions) >= d.options.ConstSession && len(agents) >= min(d.options.ConstAgents, len(all))
+	return len(sessions) >= d.options.ConstSession && len(agents) >= min(d.options.ConstAgents, len(all)) && !d.personal(a.name, hash, v)
 }
 
 // agentOf is the agent of a stretch, where its name is known.

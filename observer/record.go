@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"pave/flows/value"
-	"pave/ingest"
 )
 
 // record is what one sampled occurrence says about the arguments of a pattern.
@@ -84,15 +83,9 @@ type place struct {
 
 // sessionView decodes the calls of one session once, as far as occurrences ask for them.
 type sessionView struct {
-	session *ingest.Session
+	session *keptSession
 	miner   *inference
-	runs    []runView
-}
-
-type runView struct {
-	calls []*callView
-	waves []int
-	texts []string // lower-case user texts
+	calls   [][]*callView // by run
 }
 
 // callView is a decoded call. args is nil when they were not recorded or are no object.
@@ -103,49 +96,30 @@ type callView struct {
 	result *nodeSet
 }
 
-func (m *inference) view(s *ingest.Session) *sessionView {
-	v := &sessionView{session: s, miner: m, runs: make([]runView, len(s.Runs))}
-	for r := range s.Runs {
-		run := &s.Runs[r]
-		v.runs[r].calls = make([]*callView, len(run.Calls))
-		v.runs[r].waves = waves(run.Calls)
-		for _, u := range run.Users {
-			v.runs[r].texts = append(v.runs[r].texts, strings.ToLower(u.Text))
-		}
+func (m *inference) view(t *keptSession) *sessionView {
+	v := &sessionView{session: t, miner: m, calls: make([][]*callView, len(t.runs))}
+	for r := range t.runs {
+		v.calls[r] = make([]*callView, len(t.runs[r].calls))
 	}
 	return v
 }
 
-// waves numbers the assistant turns of a run as normalisation does.
-func waves(calls []ingest.Call) []int {
-	out := make([]int, len(calls))
-	for i := range calls {
-		if i > 0 {
-			out[i] = out[i-1]
-			if calls[i].Flags&ingest.FlagParallel == 0 {
-				out[i]++
-			}
-		}
-	}
-	return out
-}
-
 func (v *sessionView) call(run, i int) *callView {
-	if c := v.runs[run].calls[i]; c != nil {
+	if c := v.calls[run][i]; c != nil {
 		return c
 	}
-	raw := &v.session.Runs[run].Calls[i]
+	args, result := v.session.payloads(run, i)
 	c := &callView{result: &nodeSet{}}
-	v.runs[run].calls[i] = c
-	if args, ok := decodeArgs(raw.Args); ok {
+	v.calls[run][i] = c
+	if args, ok := decodeArgs(args); ok {
 		c.args = args
 		c.names = sortedKeys(args)
 		for _, name := range c.names {
 			c.hashes = append(c.hashes, hashOf(v.miner.seed, args[name]))
 		}
 	}
-	if len(raw.Result) > 0 {
-		if result, err := value.Decode(raw.Result); err == nil {
+	if len(result) > 0 {
+		if result, err := value.Decode(result); err == nil {
 			c.result = flatten(result, v.miner.seed, v.miner.paths, v.miner.options.MaxLeaves)
 			v.miner.dropped += c.result.dropped
 		}
@@ -172,13 +146,13 @@ func decodeArgs(raw json.RawMessage) (args map[string]any, ok bool) {
 
 // record examines one occurrence of a sample. ok is false when the session no longer has these calls or lacks arguments.
 func (v *sessionView) record(o Occurrence, w window, s *sample) (rec record, ok bool) {
-	if o.RunIndex >= len(v.runs) {
+	if o.RunIndex >= len(v.calls) {
 		return record{}, false
 	}
 	x := &examination{view: v, run: o.RunIndex, at: o.Steps(), each: s.each}
 	x.first, x.wave = o.Calls[0], -1
 	for _, c := range o.Calls {
-		if c >= len(v.runs[x.run].calls) {
+		if c >= len(v.calls[x.run]) {
 			return record{}, false
 		}
 		x.first = min(x.first, c)
@@ -186,7 +160,7 @@ func (v *sessionView) record(o Occurrence, w window, s *sample) (rec record, ok 
 			return record{}, false
 		}
 	}
-	x.wave = v.runs[x.run].waves[x.first]
+	x.wave = v.session.runs[x.run].calls[x.first].wave
 	rec = record{session: o.SessionID, window: w, steps: make([]stepRecord, len(x.at))}
 	for k := range x.at {
 		if x.leftOut(k) {
@@ -266,8 +240,8 @@ func (x *examination) sees(k, j int) bool {
 	if x.leftOut(j) {
 		return false
 	}
-	waves := x.view.runs[x.run].waves
-	return waves[x.at[j][len(x.at[j])-1]] < waves[x.at[k][0]]
+	calls := x.view.session.runs[x.run].calls
+	return calls[x.at[j][len(x.at[j])-1]].wave < calls[x.at[k][0]].wave
 }
 
 // step examines a step. ok is false where calls of a step that runs once per element differ in which arguments they
@@ -397,12 +371,11 @@ func (x *examination) containerOrigin(k int, v any) (origin, place) {
 func (x *examination) userWrote(text string) bool {
 	if !x.textSet {
 		x.textSet = true
-		for r := range x.run {
-			x.text = append(x.text, x.view.runs[r].texts...)
-		}
-		for i, u := range x.view.session.Runs[x.run].Users {
-			if u.Before <= x.first {
-				x.text = append(x.text, x.view.runs[x.run].texts[i])
+		for r := range x.run + 1 {
+			for _, u := range x.view.session.runs[r].users {
+				if r < x.run || u.Before <= x.first {
+					x.text = append(x.text, u.Text)
+				}
 			}
 		}
 	}
@@ -419,17 +392,17 @@ func (x *examination) happenedBefore(v any, hash uint64) bool {
 	left := maxContextCalls
 	trace := rawTrace(v)
 	for r := x.run; r >= 0; r-- {
-		last := len(x.view.runs[r].calls)
+		calls := x.view.session.runs[r].calls
+		last := len(calls)
 		if r == x.run {
 			last = x.first
 		}
 		for i := last - 1; i >= 0 && left > 0; i-- {
-			if r == x.run && x.view.runs[r].waves[i] == x.wave {
+			if r == x.run && calls[i].wave == x.wave {
 				continue
 			}
 			left--
-			raw := &x.view.session.Runs[r].Calls[i]
-			if trace != nil && !bytes.Contains(raw.Args, trace) && !bytes.Contains(raw.Result, trace) {
+			if args, result := x.view.session.payloads(r, i); trace != nil && !bytes.Contains(args, trace) && !bytes.Contains(result, trace) {
 				continue
 			}
 			c := x.view.call(r, i)

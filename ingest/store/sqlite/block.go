@@ -234,75 +234,88 @@ func payloadCompressor(size int) *zstd.Encoder {
 	return compressor
 }
 
-// block is a decoded block. It does not change, so several readers may share it.
+// block is a decoded block. Several readers may share it.
 type block struct {
 	base    int64
 	strings []string
 	records [][]byte
 	payload []byte
 	size    int // bytes it keeps in memory, about
+
+	raw, text    []byte // the head, and room for its strings
+	table, sizes []uint64
 }
 
 // openBlock decodes the two columns of a block.
 func openBlock(head, payload []byte) (*block, error) {
-	raw, err := decompressor.DecodeAll(head, nil)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errDamaged, err)
+	b := &block{}
+	if err := b.open(head, payload); err != nil {
+		return nil, err
 	}
-	d := decoder{b: raw}
-	if v := d.byte(); v != headVersion {
-		return nil, fmt.Errorf("%w: block of version %d", errDamaged, v)
-	}
-	b := &block{base: d.int()}
-	table := make([]uint64, d.count())
-	var plain uint64
-	for i := range table {
-		table[i] = d.uint()
-		if table[i]%forms == formPlain {
-			plain += min(table[i]/forms, uint64(len(raw)))
-		}
-	}
-	text := d.bytes(plain)
-	sizes := make([]uint64, d.count())
-	for i := range sizes {
-		sizes[i] = d.uint()
-	}
-	b.records = make([][]byte, len(sizes))
-	for i, size := range sizes {
-		b.records[i] = d.bytes(size)
-	}
-	b.readStrings(table, text, &d)
-	if d.err != nil {
-		return nil, d.err
-	}
-	if b.payload, err = decompressor.DecodeAll(payload, nil); err != nil {
-		return nil, fmt.Errorf("%w: %w", errDamaged, err)
-	}
-	b.size = 2*len(raw) + len(b.payload) + 16*len(b.strings) + 24*len(b.records)
 	return b, nil
 }
 
-// readStrings fills the string table: plain strings from text, the others from what is left in ids.
-func (b *block) readStrings(table []uint64, text []byte, ids *decoder) {
-	// One copy for all: strings are many and short, and the events of a block are mostly read together.
-	all := make([]byte, 0, len(text)+2*len(ids.b))
-	ends := make([]int, len(table))
-	from := decoder{b: text}
-	for i, entry := range table {
-		if form := entry % forms; form == formPlain {
-			all = append(all, from.bytes(entry/forms)...)
-		} else {
-			all = unpack(all, ids.bytes(entry/forms), form)
+// open makes b the block of two columns, in the memory that it has: of the block it was before nothing may be used any
+// more but decoded events.
+func (b *block) open(head, payload []byte) (err error) {
+	if b.raw, err = decompressor.DecodeAll(head, b.raw[:0]); err != nil {
+		return fmt.Errorf("%w: %w", errDamaged, err)
+	}
+	d := decoder{b: b.raw}
+	if v := d.byte(); v != headVersion {
+		return fmt.Errorf("%w: block of version %d", errDamaged, v)
+	}
+	b.base = d.int()
+	b.table = b.table[:0]
+	var plain uint64
+	for range d.count() {
+		entry := d.uint()
+		if entry%forms == formPlain {
+			plain += min(entry/forms, uint64(len(b.raw)))
 		}
-		ends[i] = len(all)
+		b.table = append(b.table, entry)
+	}
+	text := d.bytes(plain)
+	b.sizes, b.records = b.sizes[:0], b.records[:0]
+	for range d.count() {
+		b.sizes = append(b.sizes, d.uint())
+	}
+	for _, size := range b.sizes {
+		b.records = append(b.records, d.bytes(size))
+	}
+	b.readStrings(text, &d)
+	if d.err != nil {
+		return d.err
+	}
+	if b.payload, err = decompressor.DecodeAll(payload, b.payload[:0]); err != nil {
+		return fmt.Errorf("%w: %w", errDamaged, err)
+	}
+	b.size = cap(b.raw) + cap(b.payload) + 2*cap(b.text) + 16*cap(b.strings) + 24*cap(b.records) + 8*cap(b.table) + 8*cap(b.sizes)
+	return nil
+}
+
+// readStrings fills the string table: plain strings from text, the others from what is left in ids.
+func (b *block) readStrings(text []byte, ids *decoder) {
+	// One copy for all: strings are many and short, and the events of a block are mostly read together.
+	b.text = b.text[:0]
+	ends := b.table // read before it is written
+	from := decoder{b: text}
+	for i, entry := range b.table {
+		if form := entry % forms; form == formPlain {
+			b.text = append(b.text, from.bytes(entry/forms)...)
+		} else {
+			b.text = unpack(b.text, ids.bytes(entry/forms), form)
+		}
+		ends[i] = uint64(len(b.text))
 	}
 	if from.err != nil {
 		ids.fail()
 	}
-	b.strings = make([]string, len(table))
-	rest, start := string(all), 0
-	for i, end := range ends {
-		b.strings[i], start = rest[start:end], end
+	b.strings = b.strings[:0]
+	rest, start := string(b.text), uint64(0)
+	for _, end := range ends {
+		b.strings = append(b.strings, rest[start:end])
+		start = end
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"pave/ingest"
@@ -65,6 +66,7 @@ func (s *Store) Events(ctx context.Context, tenant string, sessionIDs []string, 
 		if err != nil {
 			return err
 		}
+		defer r.close()
 		ids, err := r.find(tenant, sessionIDs)
 		if err != nil {
 			return err
@@ -97,6 +99,12 @@ type eventReader struct {
 	places                    []place // reused
 }
 
+// spareBlocks are blocks that nobody reads any more, for their memory.
+var spareBlocks = sync.Pool{New: func() any { return &block{} }}
+
+// close gives the memory of the blocks back.
+func (r *eventReader) close() { r.blocks.clear() }
+
 // place is where an event is.
 type place struct {
 	block int64
@@ -111,6 +119,7 @@ type sessionName struct {
 func newEventReader(ctx context.Context, tx *sql.Tx) (*eventReader, error) {
 	// The caller looks at its context between sessions: having every statement watch it costs more than the reads.
 	r := &eventReader{ctx: context.WithoutCancel(ctx), blocks: newLRU[int64, *block](cachedBlockBytes)}
+	r.blocks.gone = func(b *block) { spareBlocks.Put(b) }
 	for _, p := range []struct {
 		stmt **sql.Stmt
 		text string
@@ -220,8 +229,8 @@ func (r *eventReader) block(id int64) (*block, error) {
 	if err := rows.Scan(&head, &payload); err != nil {
 		return nil, err
 	}
-	b, err := openBlock(head, payload)
-	if err != nil {
+	b := spareBlocks.Get().(*block)
+	if err := b.open(head, payload); err != nil {
 		return nil, err
 	}
 	r.blocks.put(id, b, b.size)

@@ -5,6 +5,7 @@ import "container/list"
 // lru keeps the values used last, up to a total cost.
 type lru[K comparable, V any] struct {
 	limit int
+	gone  func(V) // told of values that had to go; nil for none
 	cost  int
 	items map[K]*list.Element
 	order list.List // of *lruItem[K, V], used last first
@@ -38,10 +39,18 @@ func (c *lru[K, V]) put(key K, value V, cost int) {
 		last := c.order.Remove(c.order.Back()).(*lruItem[K, V])
 		delete(c.items, last.key)
 		c.cost -= last.cost
+		if c.gone != nil {
+			c.gone(last.value)
+		}
 	}
 }
 
 func (c *lru[K, V]) clear() {
+	if c.gone != nil {
+		for at := c.order.Front(); at != nil; at = at.Next() {
+			c.gone(at.Value.(*lruItem[K, V]).value)
+		}
+	}
 	clear(c.items)
 	c.order.Init()
 	c.cost = 0

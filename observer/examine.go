@@ -1,0 +1,212 @@
+package observer
+
+import (
+	"context"
+	"fmt"
+	"slices"
+)
+
+// probeOccurrences is the size of a first look at the values of a path that has many more occurrences.
+const probeOccurrences = 24
+
+// looks are the occurrences of a path that are examined at first, and all that are when these do not settle it.
+func (m *miner) looks(c *census) (first, full []window) {
+	full = c.good.take(m.options.MaxSamples)
+	if len(full) > 2*probeOccurrences {
+		return c.good.take(probeOccurrences), full
+	}
+	return full, full
+}
+
+// foresee reads what the first looks at the most likely candidates need, all at once: a store reads many sessions for
+// little more than a few of each of its blocks.
+func (m *miner) foresee(ctx context.Context, src Source) error {
+	var likely []piece
+	for _, i := range m.ranked {
+		if len(likely) < m.options.MaxEvaluated && !m.covered(i, likely) {
+			likely = append(likely, piece{path: i})
+		}
+	}
+	var order []int
+	for i := range m.all {
+		if m.all[i].closed && !m.stands(i) {
+			order = append(order, i)
+		}
+	}
+	likely = append(likely, m.savingMost(order, someWeak)...)
+	wanted := map[uint32]bool{}
+	for _, c := range m.census(likely) {
+		first, _ := m.looks(c)
+		for _, w := range first {
+			wanted[m.log.session(w.stretch)] = true
+		}
+	}
+	var ids []string
+	for s, id := range m.log.sessions {
+		if wanted[uint32(s)] {
+			ids = append(ids, id)
+		}
+	}
+	return m.infer.kept.read(ctx, src, ids, func(*keptSession) {})
+}
+
+// maxCensus is how many paths are looked at in one scan of the log, before they are asked for; of more, only those that
+// are.
+const maxCensus = 8192
+
+// census is what scans of the log find out about the paths.
+func (m *miner) census(batch []piece) []*census {
+	if m.censuses == nil {
+		m.censuses = make([]*census, len(m.all))
+		if len(m.all) <= maxCensus {
+			m.scan(m.all)
+		}
+	}
+	out := make([]*census, len(batch))
+	var unknown []path
+	for _, p := range batch {
+		if m.censuses[p.path] == nil {
+			unknown = append(unknown, m.all[p.path])
+		}
+	}
+	if len(unknown) > 0 {
+		m.scan(unknown)
+	}
+	for n, p := range batch {
+		out[n] = m.censuses[p.path]
+	}
+	return out
+}
+
+func (m *miner) scan(paths []path) {
+	sequences := make([][]uint32, len(paths))
+	for i := range paths {
+		sequences[i] = paths[i].tokens
+	}
+	taken := takeCensus(m.log, sequences, m.options.MaxSamples, m.options.PerSession)
+	for i := range paths {
+		m.censuses[m.index(paths[i].level, paths[i].id)] = &taken[i]
+	}
+}
+
+// examine looks at the values of a batch and sorts it.
+func (m *miner) examine(ctx context.Context, src Source, batch []piece) error {
+	censuses := m.census(batch)
+	full := make([]sample, len(batch))
+	first := make([]sample, len(batch))
+	for i := range batch {
+		full[i].tools = m.names(m.all[batch[i].path].tokens)
+		first[i].tools = full[i].tools
+		first[i].windows, full[i].windows = m.looks(censuses[i])
+	}
+	evidences, err := m.infer.examine(ctx, src, first)
+	if err != nil {
+		return err
+	}
+	var again []int
+	for i := range batch {
+		if len(first[i].windows) < len(full[i].windows) && !m.settled(batch[i], evidences[i]) {
+			again = append(again, i)
+			first[len(again)-1] = full[i]
+		}
+	}
+	more, err := m.infer.examine(ctx, src, first[:len(again)])
+	if err != nil {
+		return err
+	}
+	for n, i := range again {
+		evidences[i] = more[n]
+	}
+	for i, p := range batch {
+		m.judge(p, evidences[i], censuses[i])
+	}
+	m.options.Progress(Progress{Stage: "data flow", Done: len(m.tried), Total: min(m.options.MaxEvaluated, max(len(m.tried), len(m.ranked)))})
+	return nil
+}
+
+// settled reports whether a first look decides, so that more occurrences would not change the verdict. Of many sessions
+// it must do for what the others leave over.
+func (m *miner) settled(p piece, e evidence) bool {
+	return p.rest && len(m.log.sessions) > manySessions || len(e.windows) == 0 || e.blocker != nil && e.clear || !m.stands(p.path) && e.unlinked
+}
+
+// judge sorts an examined path: proved, or blocked and cut. A path that is blocked as a whole may still give flows for
+// a part of its occurrences.
+func (m *miner) judge(p piece, e evidence, c *census) {
+	path := &m.all[p.path]
+	tools := m.names(path.tokens)
+	last := path.level - 1
+	switch {
+	case 2*c.failures > path.occ:
+		m.block(p, "errors", last, fmt.Sprintf("%s fails in %d of %d occurrences; a flow would fail as often.",
+			tools[last], c.failures, path.occ))
+		return
+	case len(e.windows) == 0:
+		m.block(p, "no_values", -1,
+			"The arguments of these calls were not recorded; record arguments and results to prove where they come from.")
+		return
+	case e.blocker != nil:
+		m.blockChoice(p, tools, e)
+	case e.turns == 0:
+		m.block(p, "no_saving", -1, "The model asks for all of these calls at once, so a flow saves no model call.")
+		return
+	case !m.stands(p.path) && !linked(e.variants[0].flow):
+		reason, step, detail := m.insignificant(path)
+		m.block(p, reason, step, detail)
+	}
+	for _, v := range e.variants {
+		m.proved = append(m.proved, proof{log: m.log, stats: path, confidence: m.stepConfidence(path), cutFrom: p.cutFrom,
+			flow: v.flow, partial: v.partial, turns: e.turns, windows: e.windows, fit: v.fit, census: c})
+	}
+}
+
+// stands reports whether a path is more than the null model explains.
+func (m *miner) stands(i int) bool { return m.all[i].stands() }
+
+func (p *path) stands() bool { return p.significant && p.score > 0 }
+
+// linked reports whether every step after the first takes a value from an earlier one: then the steps belong
+// together however often others follow.
+func linked(flow *DataFlow) bool {
+	return len(flow.Steps) > 1 && !slices.ContainsFunc(flow.Steps[1:], func(s StepFlow) bool {
+		return !slices.ContainsFunc(s.Args, func(a ArgFlow) bool {
+			copied := a.Kind == SourceOutput || a.Kind == SourceArg || a.Kind == SourceDerived || a.Kind == SourceElement && s.Each.Kind == SourceOutput
+			return copied && a.Evidence.Distinct > 1
+		})
+	})
+}
+
+// block reports a path; one that was looked at for what the others leave over is not news.
+func (m *miner) block(from piece, reason string, step int, detail string) *Blocked {
+	p := &m.all[from.path]
+	if from.rest {
+		return &Blocked{}
+	}
+	m.blocked = append(m.blocked, Blocked{Tools: m.names(p.tokens), Occurrences: p.occ, Sessions: p.sessions,
+		Reason: reason, Step: step, Detail: detail})
+	return &m.blocked[len(m.blocked)-1]
+}
+
+// blockChoice reports the path and gives back its parts: the path up to the choice, to see whether it is in the way
+// there too; what comes before it; and what starts with it, where the choice is an argument of the first step.
+func (m *miner) blockChoice(from piece, tools []string, e evidence) {
+	p := &m.all[from.path]
+	b := m.block(from, "choice", e.cut, fmt.Sprintf(
+		"%s of step %d (%s): %s.",
+		e.blocker.Arg, e.cut+1, tools[e.cut], e.blocker.Evidence.Note))
+	b.Arg = e.blocker.Arg
+	if from.rest {
+		return
+	}
+	if e.cut+1 == p.level {
+		m.stops = append(m.stops, p.tokens)
+	} else {
+		m.pieces = append(m.pieces, piece{path: m.index(e.cut+1, m.table.prefix(p.level, p.id, e.cut+1))})
+	}
+	if e.cut >= 2 {
+		m.pieces = append(m.pieces, piece{path: m.index(e.cut, m.table.prefix(p.level, p.id, e.cut)), cutFrom: tools})
+	}
+	if rest := p.level - e.cut; rest >= 2 {
+		m.pieces = append(m.pieces, piece{path: m.index(rest, m.table.suffix(p.level, p.id, rest)), cutFrom: tools})
+	}
+}
