@@ -218,9 +218,9 @@ func dropNames(v any, without []string) any {
 func mcpDefinition(flow *flows.Flow, name string, parameters json.RawMessage, o *Options) (json.RawMessage, error) {
 	safety := Safety(flow, o.Tools)
 	tool := mcpTool{Name: name, InputSchema: parameters, Annotations: mcpAnnotations{Destructive: true, OpenWorld: true}}
-	effects, approval := "unknown", false
+	approval := false
 	if safety != nil {
-		effects, approval = string(safety.SideEffects), safety.RequiresApproval
+		approval = safety.RequiresApproval
 		tool.Annotations = mcpAnnotations{
 			ReadOnly:    safety.ReadOnly(),
 			Destructive: safety.SideEffects == flows.EffectDestructive,
@@ -233,7 +233,7 @@ func mcpDefinition(flow *flows.Flow, name string, parameters json.RawMessage, o 
 		lifecycle = flow.Governance.Lifecycle
 	}
 	tool.Description = strings.TrimSpace(fmt.Sprintf("%s [lifecycle=%s; version=%s; side_effects=%s; requires_approval=%t]",
-		flow.Description, lifecycle, flow.Version, effects, approval))
+		flow.Description, lifecycle, flow.Version, flows.Effects(safety), approval)) // unknown counts as external
 	output := flow.OutputSchema
 	if len(output) == 0 && flow.OutputSchemaRef != "" {
 		var err error

@@ -98,7 +98,7 @@ func TestMCPSafety(t *testing.T) {
 	} {
 		got, description := annotations(f)
 		assert.Equal(t, unknown, got)
-		assert.Contains(t, description, "side_effects=unknown")
+		assert.Contains(t, description, "side_effects=external", "as the list of capabilities and the policy take it")
 	}
 	got, description := annotations(flow(flows.Step{ToolName: "find"}, flows.Step{ToolName: "refund"}))
 	assert.Equal(t, mcpAnnotations{Destructive: true, Idempotent: true, OpenWorld: true}, got)

@@ -59,7 +59,7 @@ var _ executor.Approver = approver{}
 func (a approver) Approve(ctx context.Context, req executor.ApprovalRequest) (executor.ApprovalDecision, error) {
 	l := liveOf(ctx)
 	if l == nil || l.run.ID != req.RunID {
-		return executor.ApprovalDecision{Decision: executor.Deny, Reason: "only a run of its own can wait for an approval"}, nil
+		return executor.ApprovalDecision{Decision: executor.Deny, Reason: "a flow that map_list or filter_list calls cannot wait for an approval; call it from a step with for_each, which can"}, nil
 	}
 	var row store.ApprovalRow
 	err := a.s.db.View(ctx, func(r *store.Reader) (err error) {

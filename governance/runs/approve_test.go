@@ -5,6 +5,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"pave/executor"
+	"pave/executor/bind/local"
 	"pave/flows"
 	"pave/governance"
 	"pave/governance/runs"
@@ -330,4 +332,44 @@ func TestWaitingRunKeepsTheFlowsItCalls(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, executor.StatusSucceeded, done.State, "%+v", done.Problem)
 	require.Equal(t, "1.0.0", done.Result.ExecutionLog[1].SubResult.FlowVersion)
+}
+
+// A flow that needs an approval waits for it in a step with for_each, each element by itself; a list tool, which has no
+// record to go on from, refuses and names the other way.
+func TestApprovalsOfElements(t *testing.T) {
+	b := newBench(t, nil)
+	b.tools.RunFlows(b.RunFlow)
+	calls := b.withRefunds(t)
+	all := local.Builtins()
+	_, err := b.gov.ApplyTools(ctx, admin, all[slices.IndexFunc(all, func(t *flows.Tool) bool { return t.Name == "map_list" }):][:1])
+	require.NoError(t, err)
+	people := flows.RawSchema(`{"type":"object","properties":{"people":{"type":"array","items":{"type":"object","properties":{"email":{"type":"string"},"amount":{"type":"integer"}},"required":["email","amount"]}}},"required":["people"]}`)
+	listed := &flows.Flow{FormatVersion: flows.FormatVersion11, Type: flows.TypeFlow, Name: "pay_list", Version: "0.1.0", Description: "Pays many.", InputSchema: people,
+		Steps: []flows.Step{{ToolName: "map_list", OutputAs: "paid", InputMapping: flows.Mapping{{Target: "flow", Value: flows.Const("pay_one")}, {Target: "items", Value: flows.Key("people")}}}}}
+	one := &flows.Flow{FormatVersion: flows.FormatVersion11, Type: flows.TypeFlow, Name: "pay_one", Version: "0.1.0", Description: "Pays one.",
+		InputSchema: flows.RawSchema(`{"type":"object","properties":{"item":{"type":"object","properties":{"email":{"type":"string"},"amount":{"type":"integer"}},"required":["email","amount"]}},"required":["item"]}`),
+		Steps:       []flows.Step{{ToolName: "refund", OutputAs: "paid", InputMapping: flows.Mapping{{Target: "user_id", Value: flows.Pointer("/item/email")}, {Target: "amount", Value: flows.Pointer("/item/amount")}}}}}
+	elements := flows.Pointer("/people")
+	each := &flows.Flow{FormatVersion: flows.FormatVersion11, Type: flows.TypeFlow, Name: "pay_each", Version: "0.1.0", Description: "Pays many.", InputSchema: people,
+		Steps: []flows.Step{{FlowName: "pay_one", ForEach: &elements, As: "person", OutputAs: "paid", InputMapping: flows.Mapping{{Target: "item", Value: flows.Key("person")}}}}}
+	for _, f := range []*flows.Flow{one, listed, each} {
+		b.activate(t, f)
+	}
+	input := map[string]any{"people": []any{map[string]any{"email": "a@x", "amount": int64(1)}, map[string]any{"email": "b@x", "amount": int64(2)}}}
+	run, err := b.Run(ctx, ci, runs.Request{Flow: "pay_list", Input: input})
+	require.NoError(t, err)
+	require.Equal(t, executor.StatusFailed, run.State)
+	require.Contains(t, *run.Result.ExecutionLog[0].ErrorMessage, "for_each")
+	require.Zero(t, calls.Load())
+
+	run, err = b.Run(ctx, ci, runs.Request{Flow: "pay_each", Input: input})
+	require.NoError(t, err)
+	for _, step := range []string{"0:0/0", "0:1/0"} {
+		require.Equal(t, executor.StatusAwaitingApproval, run.State, "%+v", run.Result.ExecutionLog)
+		require.Zero(t, calls.Load())
+		run, err = b.Decide(ctx, bob, run.ID, runs.DecisionRequest{Step: step, Decision: executor.Approve, Wait: patience})
+		require.NoError(t, err)
+	}
+	require.Equal(t, executor.StatusSucceeded, run.State)
+	require.EqualValues(t, 2, calls.Load())
 }
