@@ -80,12 +80,23 @@ func (c *importCmd) dryRun(e *env) error {
 	if err != nil {
 		return err
 	}
+	sessions := ingest.AssembleAll(ingest.DefaultTenant, events, ingest.AssembleOptions{})
 	if e.g.Output == "jsonl" {
-		sessions := ingest.AssembleAll(ingest.DefaultTenant, events, ingest.AssembleOptions{})
 		if err := transcript.WriteNormalised(output.EscapeJSON(e.out), sessions); err != nil {
 			return err
 		}
 		return rejectedStatus(e, report)
+	}
+	// What the sessions hold, not what was read: telemetry tells calls and messages several times.
+	report.ToolCalls, report.LLMCalls, report.UserMessages = 0, 0, 0
+	for _, s := range sessions {
+		for _, r := range s.Runs {
+			report.ToolCalls += len(r.Calls)
+			report.UserMessages += len(r.Users)
+			for _, l := range r.LLM {
+				report.LLMCalls += int64(l.Count)
+			}
+		}
 	}
 	return finishImport(e, report, nil)
 }

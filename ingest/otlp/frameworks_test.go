@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/pdata/pcommon"
+	"go.opentelemetry.io/collector/pdata/plog"
 	"go.opentelemetry.io/collector/pdata/ptrace"
 
 	"pave/ingest"
@@ -162,4 +164,40 @@ func TestTurnsOfOneMillisecond(t *testing.T) {
 	))["s"]
 	require.Equal(t, []string{"a  ok", "b  ok", "c  ok"}, callsOf(s))
 	require.Equal(t, []int32{1, 1, 2}, []int32{s.Runs[0].Calls[0].Turn, s.Runs[0].Calls[1].Turn, s.Runs[0].Calls[2].Turn})
+}
+
+// The older conventions as log records, as OpenTelemetry's own instrumentations of model clients write them: a record for each
+// message that a call was given, all again at the next call, and one for its answer.
+func TestMessagesInLogRecords(t *testing.T) {
+	body := func(role, more string) string { return `{"role":"` + role + `"` + more + `}` }
+	user, asks := body("user", `,"content":"refund it"`), body("assistant", `,"tool_calls":[{"id":"c1","type":"function","function":{"name":"find","arguments":"{\"q\":1}"}}]`)
+	var events []ingest.Event
+	for span, records := range map[byte][][2]string{
+		2: {{"gen_ai.system.message", body("system", `,"content":"x"`)}, {"gen_ai.user.message", user}, {"gen_ai.choice", `{"index":0,"finish_reason":"tool_calls","message":` + asks + `}`}},
+		3: {{"gen_ai.system.message", body("system", `,"content":"x"`)}, {"gen_ai.user.message", user}, {"gen_ai.assistant.message", asks}, {"gen_ai.tool.message", `{"id":"c1","content":"[1]"}`},
+			{"gen_ai.choice", `{"index":0,"finish_reason":"stop","message":{"role":"assistant","content":"done"}}`}},
+	} {
+		ld := plog.NewLogs()
+		scope := ld.ResourceLogs().AppendEmpty().ScopeLogs().AppendEmpty()
+		for _, r := range records {
+			lr := scope.LogRecords().AppendEmpty()
+			lr.SetEventName(r[0])
+			lr.SetTraceID(pcommon.TraceID{1})
+			lr.SetSpanID(pcommon.SpanID{span})
+			lr.SetTimestamp(pcommon.Timestamp(int64(span) * 1e9))
+			lr.Body().SetStr(r[1])
+		}
+		mapped, _ := Reader{}.MapLogs(ld)
+		events = append(events, mapped...)
+	}
+	chat := func(id byte) spanSpec {
+		return spanSpec{id: id, parent: 1, name: "chat m", from: int64(id) * 1000, to: int64(id)*1000 + 5, attrs: attrs{"gen_ai.operation.name": "chat"}}
+	}
+	spans, _ := Reader{}.MapTraces(tracesOf(chat(2), chat(3)))
+	sessions := ingest.AssembleAll("t", append(events, spans...), ingest.AssembleOptions{})
+	require.Len(t, sessions, 1)
+	require.Equal(t, []string{`find {"q":1} requested`}, callsOf(sessions[0]))
+	require.Equal(t, "[1]", string(sessions[0].Runs[0].Calls[0].Result))
+	require.Equal(t, []ingest.UserTurn{{Before: 0, Text: "refund it"}}, sessions[0].Runs[0].Users, "what is told again is no new turn")
+	require.Len(t, sessions[0].Runs[0].LLM, 2)
 }

@@ -52,6 +52,7 @@ func (rd Reader) MapLogs(ld plog.Logs) ([]ingest.Event, Stats) {
 				m.logRecord(records.At(k))
 			}
 		}
+		m.loggedMessages()
 		m.resourceSession(first)
 	}
 	m.dropTold()
@@ -116,23 +117,6 @@ func (m *mapper) logRecord(lr plog.LogRecord) {
 	if reason := m.append(e); reason != (refusal{}) {
 		m.stats.reject(reason)
 	}
-}
-
-// logMessages appends the calls that a record of a model call's messages tells of: one answer in the body, as older
-// conventions have it, or all messages as attributes.
-func (m *mapper) logMessages(lr plog.LogRecord, name string, e *ingest.Event) {
-	var call modelCall
-	switch name {
-	case "gen_ai.choice":
-		call.asked = readMessages(m.r.value(lr.Body()))
-	case detailsEvent:
-		call.asked, call.history = readMessages(m.r.json(kOutputMessages)), readMessages(m.r.json(kInputMessages))
-	default:
-		return
-	}
-	model := *e
-	model.SpanID, model.Source, model.Start = e.ParentSpanID, "otlp/genai-log", logTime(&m.r, lr)
-	m.told(&model, &call)
 }
 
 // logTime is when the record was written: its time, the sender's text of it, or when it was observed.

@@ -91,8 +91,10 @@ type mapper struct {
 	limits  ingest.Limits
 	events  []ingest.Event
 	stats   Stats
-	service json.RawMessage // metadata of events without an agent's name
-	session string          // that the resource names
+	service json.RawMessage   // metadata of events without an agent's name
+	session string            // that the resource names
+	logged  map[[2]string]int // trace and span of a model call -> its place in calls
+	calls   []logged
 	trace   pcommon.TraceID
 	traceID string
 }
