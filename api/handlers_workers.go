@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"net/http"
+	"slices"
 	"time"
 
 	"pave/api/gen"
@@ -10,11 +11,13 @@ import (
 	"pave/executor/bind/worker"
 	"pave/flows"
 	"pave/flows/value"
+	"pave/governance"
 )
 
 // PollWorkerPool waits for a call of the pool, until the service drains at the latest.
 func (h *handlers) PollWorkerPool(ctx context.Context, r gen.PollWorkerPoolRequestObject) (gen.PollWorkerPoolResponseObject, error) {
-	req := worker.Poll{Pool: r.Pool, Owner: actorFrom(ctx).Principal, Wait: defaultPollWait}
+	actor := actorFrom(ctx)
+	req := worker.Poll{Pool: r.Pool, Scope: actor.Tenant, Owner: ownerOf(actor), Wait: defaultPollWait}
 	if r.Body != nil {
 		req.Worker, req.Tools = r.Body.Worker, r.Body.Tools
 		if r.Body.WaitMs > 0 {
@@ -22,7 +25,7 @@ func (h *handlers) PollWorkerPool(ctx context.Context, r gen.PollWorkerPoolReque
 		}
 	}
 	if req.Worker == "" {
-		req.Worker = req.Owner
+		req.Worker = actor.Principal
 	}
 	waiting, stop := context.WithCancel(ctx)
 	defer stop()
@@ -49,6 +52,9 @@ func (h *handlers) PollWorkerPool(ctx context.Context, r gen.PollWorkerPoolReque
 	return &delivery{out, ctx, func() { h.s.deps.Workers.Undelivered(call.ID) }}, nil
 }
 
+// ownerOf is who may answer a call that the actor was given.
+func ownerOf(actor governance.Actor) string { return actor.Tenant + "/" + actor.Principal }
+
 // defaultPollWait is how long a poll waits that does not say.
 const defaultPollWait = 20 * time.Second
 
@@ -70,7 +76,7 @@ func (d *delivery) VisitPollWorkerPoolResponse(w http.ResponseWriter) error {
 
 // RenewWorkerCall renews a lease.
 func (h *handlers) RenewWorkerCall(ctx context.Context, r gen.RenewWorkerCallRequestObject) (gen.RenewWorkerCallResponseObject, error) {
-	until, cancelled, err := h.s.deps.Workers.Heartbeat(r.ID, actorFrom(ctx).Principal)
+	until, cancelled, err := h.s.deps.Workers.Heartbeat(r.ID, ownerOf(actorFrom(ctx)))
 	if err != nil {
 		return nil, err
 	}
@@ -88,18 +94,19 @@ func (h *handlers) CompleteWorkerCall(ctx context.Context, r gen.CompleteWorkerC
 		return nil, flows.NewError(flows.CodeInvalid, "the result is not JSON that can be taken: "+err.Error(),
 			flows.ErrorDetail{Pointer: "/result", Code: "invalid", Detail: err.Error()})
 	}
-	return gen.CompleteWorkerCall204Response{}, h.s.deps.Workers.Complete(r.ID, actorFrom(ctx).Principal, result)
+	return gen.CompleteWorkerCall204Response{}, h.s.deps.Workers.Complete(r.ID, ownerOf(actorFrom(ctx)), result)
 }
 
 // FailWorkerCall takes an error.
 func (h *handlers) FailWorkerCall(ctx context.Context, r gen.FailWorkerCallRequestObject) (gen.FailWorkerCallResponseObject, error) {
 	failure := executor.ToolError{Class: string(r.Body.Class), Message: r.Body.Message, Type: r.Body.Type}
-	return gen.FailWorkerCall204Response{}, h.s.deps.Workers.Fail(r.ID, actorFrom(ctx).Principal, failure)
+	return gen.FailWorkerCall204Response{}, h.s.deps.Workers.Fail(r.ID, ownerOf(actorFrom(ctx)), failure)
 }
 
 // ListWorkerPools shows how the pools stand.
-func (h *handlers) ListWorkerPools(context.Context, gen.ListWorkerPoolsRequestObject) (gen.ListWorkerPoolsResponseObject, error) {
-	return gen.ListWorkerPools200JSONResponse{Items: list(h.s.deps.Workers.Stats(), func(p worker.PoolStats) gen.WorkerPool {
+func (h *handlers) ListWorkerPools(ctx context.Context, _ gen.ListWorkerPoolsRequestObject) (gen.ListWorkerPoolsResponseObject, error) {
+	others := func(p worker.PoolStats) bool { return p.Scope != actorFrom(ctx).Tenant }
+	return gen.ListWorkerPools200JSONResponse{Items: list(slices.DeleteFunc(h.s.deps.Workers.Stats(), others), func(p worker.PoolStats) gen.WorkerPool {
 		out := gen.WorkerPool{Pool: p.Pool, Queued: p.Queued, OldestMs: p.Oldest.Milliseconds(), Leased: p.Leased, WaitingWorkers: p.Waiting,
 			Workers: present(p.Workers), QueuedTools: present(p.Tools), Given: p.Given, Expired: p.Expired, Rejected: p.Rejected}
 		if !p.Polled.IsZero() {

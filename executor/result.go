@@ -47,9 +47,10 @@ type CallInfo struct {
 	Path      string
 	StepIndex int
 	StepID    string
-	Attempt   int  // 1-based
-	Fallback  bool // the call of a step's fallback tool
-	Preview   bool // a dry run's call of a Previewer
+	Attempt   int    // 1-based
+	Fallback  bool   // the call of a step's fallback tool
+	Preview   bool   // a dry run's call of a Previewer
+	Scope     string // whose run it is: RunInput.CacheScope
 }
 
 // Classes of tool errors, which retry policies name.

@@ -176,7 +176,7 @@ func (v *visit) call(inputs map[string]any, attempt int) (map[string]any, int, *
 func (v *visit) attempt(tp *toolPlan, inputs map[string]any, attempt int, fallback bool) (map[string]any, int, *failure) {
 	r, sp := v.r, v.sp
 	raw, err := r.e.call(r.ctx, tp.tool, tp.timeout, inputs, CallInfo{RunID: r.runID, TraceID: r.result.TraceID,
-		Path: v.path(), StepIndex: sp.index, StepID: sp.step.StepID, Attempt: attempt, Fallback: fallback, Preview: r.previews(tp)})
+		Path: v.path(), StepIndex: sp.index, StepID: sp.step.StepID, Attempt: attempt, Fallback: fallback, Preview: r.previews(tp), Scope: r.in.CacheScope})
 	if err != nil {
 		return nil, 0, r.callFailure(sp, tp, err)
 	}

@@ -13,6 +13,8 @@ import (
 // Poll is a worker's request for a call.
 type Poll struct {
 	Pool string
+	// Scope is whose runs the worker serves: it sees the calls of these runs only (see executor.CallInfo).
+	Scope string
 	// Worker names the process, for messages and statistics.
 	Worker string
 	// Owner is the principal that asks; only it may answer the call.
@@ -37,7 +39,7 @@ func (w *poller) serves(tool string) bool { return len(w.tools) == 0 || slices.C
 func (p *Pools) Poll(ctx context.Context, req Poll) (*Call, error) {
 	w := &poller{worker: req.Worker, owner: req.Owner, tools: req.Tools, given: make(chan *Call, 1)}
 	p.mu.Lock()
-	pool, err := p.pool(req.Pool)
+	pool, err := p.pool(poolKey{req.Scope, req.Pool})
 	if err != nil {
 		p.mu.Unlock()
 		return nil, err

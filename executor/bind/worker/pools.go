@@ -46,13 +46,16 @@ type Pools struct {
 	opts Options
 
 	mu     sync.Mutex
-	pools  map[string]*pool
+	pools  map[poolKey]*pool
 	leases map[string]*task
 }
 
+// poolKey names a pool: owners of runs (tenants) have pools of their own.
+type poolKey struct{ scope, name string }
+
 // pool is one queue: either calls wait in it or workers do.
 type pool struct {
-	name    string
+	poolKey
 	queue   []*task
 	pollers []*poller
 	leased  int
@@ -65,6 +68,7 @@ type pool struct {
 // task is one call on its way.
 type task struct {
 	pool       *pool
+	scope      string // whose run calls
 	tool       *flows.Tool
 	call       Call
 	since      time.Time
@@ -111,7 +115,7 @@ func New(opts Options) *Pools {
 	if opts.Queued <= 0 {
 		opts.Queued = DefaultQueued
 	}
-	return &Pools{opts: opts, pools: map[string]*pool{}, leases: map[string]*task{}}
+	return &Pools{opts: opts, pools: map[poolKey]*pool{}, leases: map[string]*task{}}
 }
 
 // Prompt reports that a call returns soon after its context ends.
@@ -122,7 +126,7 @@ func (p *Pools) Prompt(*flows.Tool) bool { return true }
 func (p *Pools) Invoke(ctx context.Context, tool *flows.Tool, input map[string]any, info executor.CallInfo) (any, error) {
 	limited, cancel := bind.WithMargin(ctx)
 	defer cancel()
-	t := &task{tool: tool, since: time.Now(), done: make(chan outcome, 1), call: Call{Pool: tool.Binding.Pool, Tool: tool.Name, Input: input,
+	t := &task{tool: tool, scope: info.Scope, since: time.Now(), done: make(chan outcome, 1), call: Call{Pool: tool.Binding.Pool, Tool: tool.Name, Input: input,
 		IdempotencyKey: info.Key(), Attempt: info.Attempt, RunID: info.RunID, Traceparent: info.Traceparent(), Tracestate: info.Tracestate()}}
 	var patience <-chan time.Time
 	if deadline, ok := limited.Deadline(); ok {
@@ -155,7 +159,7 @@ func (p *Pools) Invoke(ctx context.Context, tool *flows.Tool, input map[string]a
 func (p *Pools) enqueue(t *task) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	pool, err := p.pool(t.call.Pool)
+	pool, err := p.pool(poolKey{t.scope, t.call.Pool})
 	if err != nil {
 		return err
 	}
@@ -193,18 +197,18 @@ func (p *Pools) again(t *task) {
 }
 
 // pool finds or makes a queue. Names come from tool files and from workers' requests, so their number is bounded.
-func (p *Pools) pool(name string) (*pool, error) {
+func (p *Pools) pool(key poolKey) (*pool, error) {
 	now := time.Now()
-	found := p.pools[name]
+	found := p.pools[key]
 	if found == nil {
 		if len(p.pools) >= maxPools {
-			maps.DeleteFunc(p.pools, func(_ string, q *pool) bool { return q.idle() && now.Sub(q.used) > idlePool })
+			maps.DeleteFunc(p.pools, func(_ poolKey, q *pool) bool { return q.idle() && now.Sub(q.used) > idlePool })
 		}
 		if len(p.pools) >= maxPools {
-			return nil, flows.NewError(flows.CodeFull, fmt.Sprintf("%d worker pools are in use; pool '%s' cannot be opened", len(p.pools), name))
+			return nil, flows.NewError(flows.CodeFull, fmt.Sprintf("%d worker pools are in use; pool '%s' cannot be opened", len(p.pools), key.name))
 		}
-		found = &pool{name: name}
-		p.pools[name] = found
+		found = &pool{poolKey: key}
+		p.pools[key] = found
 	}
 	found.used = now
 	return found, nil

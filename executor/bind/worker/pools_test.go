@@ -289,3 +289,26 @@ func TestAFullPoolRefuses(t *testing.T) {
 		assert.EqualValues(t, 1, p.Stats()[0].Rejected)
 	})
 }
+
+// Owners of runs have pools of their own: a worker of one is given nothing of the others.
+func TestPoolsOfOtherScopes(t *testing.T) {
+	p := New(Options{})
+	answered := make(chan any, 1)
+	go func() {
+		out, err := p.Invoke(t.Context(), tool(flows.EffectRead, 0), map[string]any{}, executor.CallInfo{RunID: "r", Path: "0", Scope: "one"})
+		assert.NoError(t, err)
+		answered <- out
+	}()
+	require.Eventually(t, func() bool { return len(p.Stats()) == 1 && p.Stats()[0].Queued == 1 }, 5*time.Second, time.Millisecond)
+	none, err := p.Poll(t.Context(), Poll{Pool: "crm", Scope: "two", Worker: "thief", Owner: "two/w"})
+	require.NoError(t, err)
+	require.Nil(t, none)
+	call, err := p.Poll(t.Context(), Poll{Pool: "crm", Scope: "one", Worker: "w", Owner: "one/w"})
+	require.NoError(t, err)
+	require.NotNil(t, call)
+	require.Error(t, p.Complete(call.ID, "two/w", map[string]any{}))
+	require.NoError(t, p.Complete(call.ID, "one/w", map[string]any{"ok": true}))
+	require.Equal(t, map[string]any{"ok": true}, <-answered)
+	stats := p.Stats()
+	require.Equal(t, []string{"one/crm", "two/crm"}, []string{stats[0].Scope + "/" + stats[0].Pool, stats[1].Scope + "/" + stats[1].Pool})
+}

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -9,6 +10,7 @@ import (
 // PoolStats is how one pool stands.
 type PoolStats struct {
 	Pool     string
+	Scope    string        // whose runs it serves
 	Queued   int           // calls that wait
 	Oldest   time.Duration // how long the oldest of them has waited
 	Leased   int           // calls that workers have
@@ -21,14 +23,14 @@ type PoolStats struct {
 	Rejected int64         // calls refused because the queue was full
 }
 
-// Stats lists the pools by name.
+// Stats lists the pools by scope and name.
 func (p *Pools) Stats() []PoolStats {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
 	out := make([]PoolStats, 0, len(p.pools))
 	for _, q := range p.pools {
-		s := PoolStats{Pool: q.name, Queued: len(q.queue), Leased: q.leased, Waiting: len(q.pollers), Polled: q.polled,
+		s := PoolStats{Pool: q.name, Scope: q.scope, Queued: len(q.queue), Leased: q.leased, Waiting: len(q.pollers), Polled: q.polled,
 			Given: q.delivered, Expired: q.expired, Rejected: q.refused}
 		for _, t := range q.queue {
 			s.Oldest = max(s.Oldest, now.Sub(t.since))
@@ -41,7 +43,7 @@ func (p *Pools) Stats() []PoolStats {
 	}
 	for _, t := range p.leases {
 		for i := range out {
-			if out[i].Pool == t.call.Pool {
+			if (poolKey{out[i].Scope, out[i].Pool}) == t.pool.poolKey {
 				out[i].Workers = append(out[i].Workers, t.worker)
 			}
 		}
@@ -50,7 +52,9 @@ func (p *Pools) Stats() []PoolStats {
 		out[i].Workers = distinct(out[i].Workers)
 		out[i].Tools = distinct(out[i].Tools)
 	}
-	slices.SortFunc(out, func(a, b PoolStats) int { return strings.Compare(a.Pool, b.Pool) })
+	slices.SortFunc(out, func(a, b PoolStats) int {
+		return cmp.Or(strings.Compare(a.Scope, b.Scope), strings.Compare(a.Pool, b.Pool))
+	})
 	return out
 }
 

@@ -11,6 +11,8 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -72,6 +74,13 @@ type declared struct {
 	public           bool
 }
 
+var pathParameter = regexp.MustCompile(`\{[^}]+\}`)
+
+// nothing is the operation's path to an object that is not there.
+func (d *declared) nothing() string {
+	return pathParameter.ReplaceAllString(strings.ReplaceAll(d.path, "{version}", "9.9.9"), "none")
+}
+
 // operations reads the operations and their scopes from the contract itself.
 func operations(t *testing.T) []declared {
 	t.Helper()
@@ -93,12 +102,13 @@ func operations(t *testing.T) []declared {
 			out = append(out, d)
 		}
 	}
+	slices.SortFunc(out, func(a, b declared) int { return strings.Compare(a.id, b.id) })
 	return out
 }
 
-// Every operation refuses no key, a wrong, an expired and a revoked one with 401, and each scope that it does not
+// S4: every operation of the contract refuses no key, a wrong, an expired and a revoked one with 401, and each scope that it does not
 // declare with 403; it lets the declared scope in.
-func TestScopesAreAsTheContractDeclares(t *testing.T) {
+func TestScenarioS4ScopesAreAsTheContractDeclares(t *testing.T) {
 	a := open(t, nil)
 	expired, _ := newKey(t, a, "person:late", time.Now().Add(time.Second), "admin")
 	revoked, id := newKey(t, a, "person:gone", time.Time{}, "admin")
@@ -111,7 +121,7 @@ func TestScopesAreAsTheContractDeclares(t *testing.T) {
 	}
 	client := &http.Client{Transport: apitest.Transport(t, api.Transport(a.Handler(), nil))}
 	call := func(op declared, key string) (int, string) {
-		path := strings.NewReplacer("{id}", "none", "{name}", "none", "{version}", "9.9.9").Replace(op.path)
+		path := op.nothing()
 		body := "{}"
 		if op.id == "pollWorkerPool" { // which waits for a call otherwise
 			body = `{"wait_ms":1}`
@@ -162,8 +172,8 @@ func TestScopesAreAsTheContractDeclares(t *testing.T) {
 	}
 }
 
-// Other spellings of a path reach nothing without a key: what is not exactly in the contract is not there.
-func TestPathTricksReachNothing(t *testing.T) {
+// S4: other spellings of a path reach nothing without a key: what is not exactly in the contract is not there.
+func TestScenarioS4PathTricksReachNothing(t *testing.T) {
 	a := open(t, nil)
 	reader, _ := newKey(t, a, "person:reader", time.Time{}, "read")
 	tricks := map[string]func(path string) string{
@@ -180,7 +190,7 @@ func TestPathTricksReachNothing(t *testing.T) {
 		if op.public || !strings.HasPrefix(op.path, "/api/") {
 			continue
 		}
-		path := strings.NewReplacer("{id}", "none", "{name}", "none", "{version}", "9.9.9").Replace(op.path)
+		path := op.nothing()
 		for name, trick := range tricks {
 			for _, key := range []string{"", reader} {
 				r := httptest.NewRequest(op.method, trick(path), strings.NewReader("{}"))

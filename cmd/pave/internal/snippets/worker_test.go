@@ -120,8 +120,8 @@ func TestWorkerSnippets(t *testing.T) {
 			scraped, err := s.client.GetMetricsWithResponse(t.Context())
 			require.NoError(t, err)
 			metrics := string(scraped.Body)
-			assert.Contains(t, metrics, `pave_worker_given_total{pool="crm"} 4`)
-			assert.Contains(t, metrics, `pave_worker_queue_age_seconds{pool="crm"} 0`)
+			assert.Contains(t, metrics, `pave_worker_given_total{pool="crm",tenant="default"} 4`)
+			assert.Contains(t, metrics, `pave_worker_queue_age_seconds{pool="crm",tenant="default"} 0`)
 		})
 	}
 }
