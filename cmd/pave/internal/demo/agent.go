@@ -92,12 +92,13 @@ type agent struct {
 // dialogue is one ticket being worked on.
 type dialogue struct {
 	*agent
-	ctx   context.Context
-	conv  *conversation
-	calls int
-	seen  int    // bytes of results since the last model call
-	said  string // user text since the last model call
-	err   error
+	ctx     context.Context
+	conv    *conversation
+	calls   int
+	slipped bool   // a call that belongs to nothing slipped in between
+	seen    int    // bytes of results since the last model call
+	said    string // user text since the last model call
+	err     error
 }
 
 // think is the model call before each step; noise calls slip in the way they do in real sessions.
@@ -112,6 +113,7 @@ func (d *dialogue) step(tool string, args map[string]any) map[string]any {
 		return nil
 	}
 	if d.rand.IntN(25) == 0 {
+		d.slipped = true
 		d.think()
 		d.invoke("get_time", map[string]any{})
 	}

@@ -54,6 +54,7 @@ type demo struct {
 	promoted []promotion
 	runs     int
 	mismatch int
+	paved    adoption
 	recorded int
 	final    tally
 }
@@ -185,11 +186,13 @@ func (d *demo) createKey(ctx context.Context, role, scopes string) (string, erro
 	return made.Secret, nil
 }
 
+// agentNames are what the agents call themselves in their telemetry.
+var agentNames = []string{"support-north", "support-south", "support-chat", "support-mail"}
+
 // work lets four agents handle the tickets; two follow the GenAI conventions, two OpenInference. The carrier has
 // an outage in the first half. Tickets are spread over the two weeks before now.
 func (d *demo) work(ctx context.Context) error {
 	tickets := drawTickets(rand.New(rand.NewPCG(seed, 1)), "ticket", d.world.Customers[:customers-freshCustomers], d.world.Orders, d.Tickets)
-	names := []string{"support-north", "support-south", "support-chat", "support-mail"}
 	first := time.Now().Add(-14 * 24 * time.Hour)
 	gap := 14 * 24 * time.Hour / time.Duration(len(tickets)+1)
 	for half := range 2 {
@@ -197,14 +200,14 @@ func (d *demo) work(ctx context.Context) error {
 			return err
 		}
 		g, gctx := errgroup.WithContext(ctx)
-		for i, name := range names {
+		for i, name := range agentNames {
 			g.Go(func() error {
 				tel, err := newTelemetry(gctx, d.serve.addr, d.keys["agents"], name, dialect(i%2))
 				if err != nil {
 					return err
 				}
 				a := &agent{desk: &deskClient{d.desk.addr, http.DefaultClient}, tel: tel, rand: rand.New(rand.NewPCG(seed, uint64(100+10*half+i)))}
-				for t := half*len(tickets)/2 + i; t < (half+1)*len(tickets)/2; t += len(names) {
+				for t := half*len(tickets)/2 + i; t < (half+1)*len(tickets)/2; t += len(agentNames) {
 					if _, err := a.work(gctx, tickets[t], first.Add(time.Duration(t)*gap)); err != nil {
 						return errors.Join(err, tel.close(gctx))
 					}
@@ -307,10 +310,12 @@ func (d *demo) storedCalls(ctx context.Context) (int, error) {
 }
 
 func (d *demo) report(ctx context.Context) error {
-	if err := d.cli.show(ctx, "", "report"); err != nil {
-		return err
+	for _, kind := range []string{"savings", "adoption", "adoption-by-agent"} {
+		if err := d.cli.show(ctx, "", "report", kind); err != nil {
+			return err
+		}
 	}
-	return d.cli.show(ctx, "", "report", "adoption")
+	return d.adopted(ctx)
 }
 
 // tally is what the last line reports, all of it read back from the stores.

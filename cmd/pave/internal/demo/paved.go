@@ -7,9 +7,12 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"pave/api/gen"
 )
 
 // ticketsEach is how many more tickets each of the four agents works after the promotion.
@@ -42,8 +45,8 @@ func (d *demo) pavedPath(ctx context.Context) error {
 		return errors.New("no promoted flow is offered over MCP")
 	}
 	fmt.Fprintf(d.Out, "/mcp offers %d of %d flows (those that only read); the agents' way is %s\n", len(offered), len(d.promoted), flow.name)
-	fresh, wrong, byFlow, hand := d.world.Customers[customers-freshCustomers:], 0, 0, 0
-	for i, name := range []string{"support-north", "support-south", "support-chat", "support-mail"} {
+	fresh, wrong, byFlow, hand, slipped := d.world.Customers[customers-freshCustomers:], 0, 0, 0, 0
+	for i, name := range agentNames {
 		tel, err := newTelemetry(ctx, d.serve.addr, d.keys["agents"], name, dialect(i%2))
 		if err != nil {
 			return err
@@ -56,6 +59,9 @@ func (d *demo) pavedPath(ctx context.Context) error {
 			if i%2 == 1 {
 				talk.walk(flow.tools, known)
 				hand++
+				if talk.slipped {
+					slipped++
+				}
 			} else {
 				ok, err := d.callFlow(ctx, session, talk, flow, known)
 				if err != nil {
@@ -77,9 +83,51 @@ func (d *demo) pavedPath(ctx context.Context) error {
 	}
 	d.runs += byFlow
 	d.mismatch += wrong
+	d.paved = adoption{flow: flow.name, calls: byFlow, walks: hand, slipped: slipped}
 	fmt.Fprintf(d.Out, "%d tickets by one flow call each, %d outputs equal an agent's by hand, %d differ; %d tickets walked by hand\n", byFlow, byFlow-wrong, wrong, hand)
 	_, err = d.cli.quiet(ctx, "", "mine")
 	return err
+}
+
+// adoption is who did what on the paved path.
+type adoption struct {
+	flow         string
+	calls, walks int
+	slipped      int // walks that another call may have broken in two, which then are none
+}
+
+// adopted checks that the report knows what half of the agents called as a flow and what the others still walked by hand.
+func (d *demo) adopted(ctx context.Context) error {
+	answer, err := d.api.GetReportWithResponse(ctx, "adoption-by-agent", &gen.GetReportParams{})
+	if err != nil || answer.JSON200 == nil {
+		return errors.Join(err, errors.New("the report of adoption could not be read"))
+	}
+	var report struct {
+		Items []struct {
+			Flow      string `json:"flow"`
+			Agent     string `json:"agent"`
+			FlowCalls int    `json:"flow_calls"`
+			Walks     int    `json:"walks"`
+		}
+	}
+	if err := json.Unmarshal(answer.Body, &report); err != nil {
+		return err
+	}
+	seen := adoption{flow: d.paved.flow}
+	for _, row := range report.Items {
+		i := slices.Index(agentNames, row.Agent)
+		switch {
+		case row.Flow != d.paved.flow:
+		case i < 0, i%2 == 0 && row.Walks > 0, i%2 == 1 && row.FlowCalls > 0:
+			return fmt.Errorf("the report says that agent %q made %d calls of flow %s and walked %d times by hand, which it did not", row.Agent, row.FlowCalls, row.Flow, row.Walks)
+		default:
+			seen.calls, seen.walks = seen.calls+row.FlowCalls, seen.walks+row.Walks
+		}
+	}
+	if seen.calls != d.paved.calls || seen.walks > d.paved.walks || seen.walks < d.paved.walks-d.paved.slipped {
+		return fmt.Errorf("of flow %s the agents made %d calls and %d walks by hand; the report has %d and %d", d.paved.flow, d.paved.calls, d.paved.walks, seen.calls, seen.walks)
+	}
+	return nil
 }
 
 // callFlow is one turn in which the agent calls a flow as it calls any tool.
