@@ -131,10 +131,11 @@ func countLevel(log *calls, before []gram, ids, active []uint32, n, minSessions 
 const leastGoingOn = 12
 
 // goesOn reports whether a sequence that is too rare by itself is how both of its parts nearly always go on: noise makes a
-// long routine rarer with every step, so its last steps are kept down to a quarter of the support.
+// long routine rarer with every step, so its last steps are kept down to a quarter of the support. A share that may be
+// as large counts as large: there are few occurrences.
 func goesOn(y *pairTally, prefix, suffix *gram, minSessions uint32) bool {
 	return y.sessions >= max(leastGoingOn, minSessions/4) &&
-		float64(y.occ) >= mostGoOn*float64(prefix.occ) && float64(y.occ) >= mostGoOn*float64(suffix.occ)
+		wilsonUpper(int(y.occ), int(prefix.occ)) >= mostGoOn && wilsonUpper(int(y.occ), int(suffix.occ)) >= mostGoOn
 }
 
 // relabel writes the ids of the new level and keeps the positions that have one. A position whose gram is gone

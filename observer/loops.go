@@ -86,7 +86,7 @@ func (m *miner) runLoops(ctx context.Context, src Source) error {
 		return nil
 	}
 	table := count(m.loops, maxLoopSteps, uint32(minSessions))
-	all := measure(table, newNull(m.loops, table), o.Delta, o.FDR)
+	all := measure(table, newNull(m.loops, table), o.Delta, o.FDR, m.many())
 	for id := 1; id < len(table.levels[1]); id++ {
 		g := &table.levels[1][id]
 		all = append(all, path{level: 1, id: uint32(id), tokens: []uint32{g.last}, occ: int(g.occ), sessions: int(g.sessions), closed: true})

@@ -133,7 +133,7 @@ type proof struct {
 func newMiner(o Options, log *calls, table *gramTable) *miner {
 	m := &miner{options: o, log: log, table: table, tried: map[int]bool{},
 		infer: &inference{options: o, log: log, seed: maphash.MakeSeed(), kept: newKeptSessions()}}
-	m.all = measure(table, newNull(log, table), o.Delta, o.FDR)
+	m.all = measure(table, newNull(log, table), o.Delta, o.FDR, m.many())
 	m.offsets = make([]int, len(table.levels)+1)
 	for n := 2; n < len(table.levels); n++ {
 		m.offsets[n+1] = m.offsets[n] + len(table.levels[n]) - 1

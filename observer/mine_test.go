@@ -35,7 +35,7 @@ func TestNullModel(t *testing.T) {
 	require.InDelta(t, 100.0/3, expected("a", "b", "c"), 1e-9)
 
 	all := map[string]path{}
-	for _, p := range measure(table, model, 0.2, 0.01) {
+	for _, p := range measure(table, model, 0.2, 0.01, false) {
 		var tools []string
 		for _, tok := range p.tokens {
 			tools = append(tools, log.tools[tok])
@@ -65,7 +65,7 @@ func TestDeltaClosedness(t *testing.T) {
 	})))
 	table := count(log, 16, 3)
 	closed := func(delta float64) (out []int) {
-		for _, p := range measure(table, newNull(log, table), delta, 0.01) {
+		for _, p := range measure(table, newNull(log, table), delta, 0.01, false) {
 			if p.closed {
 				out = append(out, p.level)
 			}

@@ -44,16 +44,10 @@ func (m *miner) choose() []proof {
 		return cmp.Or(cmp.Compare(b.stats.score, a.stats.score), slices.Compare(m.names(a.stats.tokens), m.names(b.stats.tokens)))
 	})
 	c := &cover{log: m.log, placed: map[uint32][]span{}, saved: map[uint32]float64{}, flows: m.spans()}
-	torn := map[*calls]*tears{}
-	for _, log := range []*calls{m.log, m.loops} {
-		torn[log] = &tears{}
-		if log != nil && m.many() {
-			torn[log] = m.tears(log)
-		}
-	}
+	noise := m.noise()
 	first := func(i int) bool {
 		p := &m.proved[i]
-		return p.standsAlone() && !m.extended(p) && !torn[p.log].torn(p.stats.tokens, p.stats.occ)
+		return p.standsAlone() && !m.extended(p) && !noise.explains(p)
 	}
 	var out []proof
 	for _, r := range c.rank(m.options.MinGain, first, m.options.MaxPatterns) {

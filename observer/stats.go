@@ -17,6 +17,9 @@ func wilsonLower(hits, n int) float64 {
 	return max(0, (centre-spread)/(1+z*z/m))
 }
 
+// wilsonUpper is the upper bound of that interval, 1 for n = 0.
+func wilsonUpper(hits, n int) float64 { return 1 - wilsonLower(n-hits, n) }
+
 // poissonTail is P(X >= n) for X Poisson with mean lambda. Where n is not above the mean, so that there is nothing
 // to test, it returns 1.
 func poissonTail(n int, lambda float64) float64 {

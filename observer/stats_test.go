@@ -12,6 +12,9 @@ func TestStatistics(t *testing.T) {
 	require.InDelta(t, 0.5958, wilsonLower(9, 10), 1e-4)
 	require.InDelta(t, 0.2366, wilsonLower(5, 10), 1e-4)
 	require.Zero(t, wilsonLower(0, 0))
+	require.InDelta(t, 0.7634, wilsonUpper(5, 10), 1e-4) // 1 - 0.2366
+	require.InDelta(t, 0.1487, wilsonUpper(0, 22), 1e-4)
+	require.Equal(t, 1.0, wilsonUpper(0, 0))
 
 	require.InDelta(t, 0.080301, poissonTail(3, 1), 1e-6) // 1 - e^-1 (1 + 1 + 1/2)
 	require.Equal(t, 1.0, poissonTail(5, 7))

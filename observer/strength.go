@@ -14,7 +14,9 @@ type path struct {
 	occ, sessions    int
 	expected, excess float64
 	z, score, p      float64
+	before, after    int     // occurrences of what remains without the last step, and without the first
 	goesOn           float64 // share of the occurrences that the most frequent extension by one step has
+	part             bool    // that is most of them
 	closed           bool    // no extension has nearly all
 	significant      bool    // the multiple test of its length takes it
 }
@@ -69,8 +71,8 @@ func (m *null) expected(tokens []uint32) float64 {
 }
 
 // measure makes the paths of all frequent sequences, with closedness at delta and significance at false discovery
-// rate q within each length.
-func measure(table *gramTable, model *null, delta, q float64) []path {
+// rate q within each length. In a log with noise a share that by chance may be that of most occurrences is taken for it.
+func measure(table *gramTable, model *null, delta, q float64, noisy bool) []path {
 	var all []path
 	for n := 2; n < len(table.levels); n++ {
 		level := table.levels[n]
@@ -85,7 +87,9 @@ func measure(table *gramTable, model *null, delta, q float64) []path {
 			p.z = p.excess / math.Sqrt(max(p.expected, 1e-9))
 			p.score = p.excess * float64(n-1)
 			p.p = poissonTail(p.occ, p.expected)
+			p.before, p.after = int(table.levels[n-1][g.prefix].occ), int(table.levels[n-1][g.suffix].occ)
 			p.goesOn = float64(extension[id]) / float64(g.occ)
+			p.part = p.goesOn >= mostGoOn || noisy && wilsonUpper(int(extension[id]), p.occ) >= mostGoOn
 			p.closed = p.goesOn < 1-delta
 			ps = append(ps, p.p)
 			all = append(all, p)
@@ -99,9 +103,10 @@ func measure(table *gramTable, model *null, delta, q float64) []path {
 }
 
 // partOfMore reports whether most occurrences go on in one way: beside a flow for the longer path this one is a part of
-// it that noise tore off. Noise of a tenth a step leaves 0.8 of the extension, less what counting by chance takes.
-func (p *path) partOfMore() bool { return p.goesOn >= mostGoOn }
+// it that noise tore off.
+func (p *path) partOfMore() bool { return p.part }
 
+// mostGoOn is the share from which on most occurrences go on in one way: noise of a tenth a step leaves 0.8.
 const mostGoOn = 0.7
 
 // strongestExtension is, for each gram of level n, the most occurrences of a sequence one step longer at either end.

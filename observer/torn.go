@@ -5,6 +5,87 @@ import (
 	"slices"
 )
 
+// noise tells, of many sessions, which flows are others with what noise made of them.
+type noise struct {
+	miner *miner
+	torn  map[*calls]*tears // by log
+}
+
+// noise looks at the flows proved in a log in which it can be told from what agents do on purpose; nil elsewhere.
+func (m *miner) noise() *noise {
+	if !m.many() {
+		return nil
+	}
+	n := &noise{miner: m, torn: map[*calls]*tears{m.log: m.tears(m.log)}}
+	if m.loops != nil {
+		n.torn[m.loops] = m.tears(m.loops)
+	}
+	return n
+}
+
+// explains reports whether a flow is what noise tore off another, or another with a call beside it.
+func (n *noise) explains(p *proof) bool {
+	if n == nil {
+		return false
+	}
+	if n.torn[p.log].torn(p.stats.tokens, p.stats.occ) || n.miner.loose(p) {
+		return true
+	}
+	loops := n.torn[n.miner.loops]
+	return p.log == n.miner.log && loops != nil && loops.torn(folded(p.stats.tokens), p.stats.occ)
+}
+
+// loose reports whether the first or the last step only happens to be there: no value passes between it and the others,
+// most occurrences of these are without it, and they are part of a flow that stands alone.
+func (m *miner) loose(p *proof) bool {
+	last := p.stats.level - 1
+	if last < 2 {
+		return false
+	}
+	return 2*p.stats.occ < p.stats.after && !p.flow.passes(func(from, _ int) bool { return from == 0 }) && m.stepsStand(p, 1, last+1) ||
+		2*p.stats.occ < p.stats.before && !p.flow.passes(func(_, to int) bool { return to == last }) && m.stepsStand(p, 0, last)
+}
+
+// stepsStand reports whether these steps of p, but not all of them, are in another flow that stands alone.
+func (m *miner) stepsStand(p *proof, from, to int) bool {
+	return slices.ContainsFunc(m.proved, func(q proof) bool {
+		all, some := p.stats.tokens, p.stats.tokens[from:to]
+		if q.log != p.log {
+			if q.log != m.loops {
+				return false
+			}
+			all, some = folded(all), folded(some)
+		}
+		return q.standsAlone() && contains(q.stats.tokens, some) && !contains(q.stats.tokens, all)
+	})
+}
+
+// folded is a sequence with neighbouring calls of one tool as one.
+func folded(tokens []uint32) []uint32 { return slices.Compact(slices.Clone(tokens)) }
+
+// passes reports whether a value passes from one step to another as wanted.
+func (f *DataFlow) passes(wanted func(from, to int) bool) bool {
+	for k, step := range f.Steps {
+		if step.Each != nil && step.Each.Kind == SourceOutput && wanted(step.Each.Step, k) {
+			return true
+		}
+		for _, a := range step.Args {
+			switch {
+			case (a.Kind == SourceOutput || a.Kind == SourceArg) && wanted(a.Step, k):
+				return true
+			case a.Kind == SourceDerived && a.Derived.passes(func(from int) bool { return wanted(from, k) }):
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// passes reports whether a value is made of one of a step as wanted.
+func (d *Derived) passes(wanted func(from int) bool) bool {
+	return d.Form == FormSelect && wanted(d.Step) || slices.ContainsFunc(d.Parts, func(p Part) bool { return p.Place && wanted(p.Step) })
+}
+
 // tears finds flows that are another flow with one step lost or one call in between, as noise leaves them. A step that
 // agents leave out on purpose is one step; noise loses all steps alike, so a flow counts as torn only where the inner
 // steps of the whole are lost about as often, the less frequent half of them, too.

@@ -42,7 +42,7 @@ func TestRichShares(t *testing.T) {
 // TestRichValues follows every planted argument of undisturbed flows to its source.
 func TestRichValues(t *testing.T) {
 	l := richLog()
-	checked, absent := map[Kind]int{}, 0
+	checked := map[Kind]int{}
 	for f := range l.Flows {
 		flow := &l.Flows[f]
 		for _, s := range l.Executions(f, 20) {
@@ -63,11 +63,7 @@ func TestRichValues(t *testing.T) {
 					args[step] = decodeObject(t, call.Args)
 					for _, a := range flow.Args[step] {
 						got, there := args[step][a.Name]
-						if !there {
-							require.True(t, a.Optional)
-							absent++
-							continue
-						}
+						require.True(t, there, a)
 						checked[a.Kind]++
 						if a.Kind == Input {
 							require.Contains(t, run.Users[0].Text, got)
@@ -84,7 +80,35 @@ func TestRichValues(t *testing.T) {
 	for _, kind := range []Kind{Const, Pointer, Index, Map, Template, Cast, Select, Input} {
 		require.Greater(t, checked[kind], 50, kind)
 	}
-	require.Greater(t, absent, 50)
+}
+
+// TestOptionalArguments: sessions of the log leave out what is optional about as often as they should, and nothing else.
+func TestOptionalArguments(t *testing.T) {
+	l := richLog()
+	there, absent := 0, 0
+	for i, id := range l.SessionIDs() {
+		require.NoError(t, l.Sessions(t.Context(), []string{id}, func(s *ingest.Session) error {
+			for at, c := range l.plan(i) {
+				if c.flow < 0 || c.repeat || c.element > 0 {
+					continue
+				}
+				args := decodeObject(t, s.Runs[0].Calls[at].Args)
+				for _, a := range l.Flows[c.flow].Args[c.step] {
+					_, ok := args[a.Name]
+					require.True(t, ok || a.Optional)
+					switch {
+					case a.Optional && ok:
+						there++
+					case a.Optional:
+						absent++
+					}
+				}
+			}
+			return nil
+		}))
+	}
+	require.InDelta(t, 0.4, float64(absent)/float64(there+absent), 0.05)
+	require.Greater(t, there+absent, 400)
 }
 
 func decodeObject(t *testing.T, raw json.RawMessage) map[string]any {

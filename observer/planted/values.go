@@ -265,14 +265,14 @@ func (res *result) read(pointer string, element int) string {
 // producing step was not dropped, everything else fresh. The user names all inputs at the start.
 func (l *Log) session(index int) ingest.Session {
 	r := rand.New(rand.NewPCG(l.options.Seed, uint64(index)*2+2))
-	return l.fill(r, l.sequences[index].SessionID, l.plan(index))
+	return l.fill(r, l.sequences[index].SessionID, l.plan(index), false)
 }
 
 type place struct{ instance, step int }
 
-func (l *Log) fill(r *rand.Rand, id string, plan []plannedCall) ingest.Session {
+func (l *Log) fill(r *rand.Rand, id string, plan []plannedCall, all bool) ingest.Session {
 	run := ingest.AgentRun{Agent: generatorAgent}
-	w := writer{r: r, done: map[place]*result{}, queries: map[int]string{}, inputs: map[use]string{}, absent: map[use]bool{}}
+	w := writer{r: r, done: map[place]*result{}, queries: map[int]string{}, inputs: map[use]string{}, absent: map[use]bool{}, all: all}
 	for i, c := range plan {
 		call := ingest.Call{Seq: i, Turn: int32(i), Flags: flags(i, c), Source: "generator", Origin: ingest.OriginAgent,
 			ToolCall: ingest.ToolCall{Tool: l.names[c.tool], Status: ingest.StatusOK}}
@@ -303,6 +303,7 @@ type writer struct {
 	inputs  map[use]string // one value for all calls of a loop
 	absent  map[use]bool   // so is whether an optional argument is there
 	asked   strings.Builder
+	all     bool // no optional argument is left out
 }
 
 func (w *writer) call(l *Log, c plannedCall) (args, res json.RawMessage) {
@@ -350,7 +351,7 @@ func (w *writer) args(l *Log, c plannedCall) json.RawMessage {
 
 func (w *writer) leftOut(a Arg, c plannedCall) bool {
 	at := use{place{c.instance, c.step}, a.Name}
-	if c.element == 0 {
+	if c.element == 0 && !w.all {
 		w.absent[at] = w.r.IntN(100) < absentPercent
 	}
 	return w.absent[at]
@@ -409,14 +410,15 @@ func appendName(object json.RawMessage, name string) json.RawMessage {
 	return append(object, `":`...)
 }
 
-// Executions are n undisturbed runs of a planted flow, a session each, with values that the log does not have.
+// Executions are n undisturbed runs of a planted flow, a session each, with values that the log does not have. They pass
+// the optional arguments, too: nothing but chance tells when those are left out, so they show what their source is.
 func (l *Log) Executions(flow, n int) []ingest.Session {
 	still := *l
 	still.options.Noise = 0
 	out := make([]ingest.Session, n)
 	for i := range out {
 		r := rand.New(rand.NewPCG(^l.options.Seed, uint64(flow)<<32|uint64(i)))
-		out[i] = still.fill(r, fmt.Sprintf("x%d-%d", flow, i), still.planFlow(r, nil, nil, flow, 0))
+		out[i] = still.fill(r, fmt.Sprintf("x%d-%d", flow, i), still.planFlow(r, nil, nil, flow, 0), true)
 	}
 	return out
 }

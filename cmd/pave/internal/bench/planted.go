@@ -33,7 +33,8 @@ type PlantedResult struct {
 }
 
 // PlantedNoise are the figures of one rate. A planted flow is found where a proposal has exactly its tools. An argument
-// that a found flow derives is right where it is as planted in a thousand fresh executions.
+// that a found flow derives is right where it is as planted in a thousand fresh executions. These pass all arguments:
+// when agents leave an optional one out is chance, so the figures are of where values come from.
 type PlantedNoise struct {
 	Rate              float64 `json:"rate"`
 	PAt50             float64 `json:"p_at_50"`

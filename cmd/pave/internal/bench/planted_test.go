@@ -64,16 +64,9 @@ func expression(a planted.Arg) string {
 	return text
 }
 
-// TestPlantedTruth: the true flows get full marks but for optional arguments, which they would always pass.
+// TestPlantedTruth: the true flows get full marks.
 func TestPlantedTruth(t *testing.T) {
 	log := planted.Generate(planted.Options{Calls: 1000, Rich: true})
-	for i := range log.Flows {
-		for k := range log.Flows[i].Args {
-			for n := range log.Flows[i].Args[k] {
-				log.Flows[i].Args[k][n].Optional = false
-			}
-		}
-	}
 	var truth []*flows.Flow
 	for i := range log.Flows {
 		truth = append(truth, truthOf(&log.Flows[i]))
@@ -123,8 +116,7 @@ func TestPlantedMistakes(t *testing.T) {
 		InputF1: ratio(inputs-1, inputs), FalseConstantRate: ratio(1, counts[planted.Const])}, got)
 }
 
-// logWith finds a log whose one flow has arguments of these kinds after its first step, none of them optional, and
-// counts them.
+// logWith finds a log whose one flow has arguments of these kinds after its first step, and counts them.
 func logWith(t *testing.T, kinds ...planted.Kind) (*planted.Log, map[planted.Kind]int) {
 	t.Helper()
 	for seed := range uint64(200) {
@@ -133,7 +125,6 @@ func logWith(t *testing.T, kinds ...planted.Kind) (*planted.Log, map[planted.Kin
 		counts := map[planted.Kind]int{}
 		for _, args := range log.Flows[0].Args[1:] {
 			for n := range args {
-				args[n].Optional = false
 				counts[args[n].Kind]++
 			}
 		}
@@ -149,11 +140,6 @@ func logWith(t *testing.T, kinds ...planted.Kind) (*planted.Log, map[planted.Kin
 func TestTruthSavesAllTurns(t *testing.T) {
 	log := planted.Generate(planted.Options{Calls: 1, Rich: true, Seed: 9})
 	for i := range log.Flows {
-		for _, args := range log.Flows[i].Args {
-			for n := range args {
-				args[n].Optional = false
-			}
-		}
 		f, err := replay.Compile(truthOf(&log.Flows[i]))
 		require.NoError(t, err)
 		sc := replay.NewScorer([]*replay.Flow{f})
