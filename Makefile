@@ -81,7 +81,7 @@ test-clients:
 # Builds the web UI into api/web/dist, which is committed, so that only who changes it needs Node (api/web/.nvmrc).
 .PHONY: web e2e
 web:
-	@cd api/web && npm install --no-save --silent && npm run --silent build
+	@cd api/web && node check-node.mjs && npm install --no-save --silent && npm run --silent build
 
 # The web UI in a real browser against the real service; says so when there is no chromium.
 e2e: bin/pave

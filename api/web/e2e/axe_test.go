@@ -4,7 +4,6 @@ package e2e
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"testing"
 
@@ -63,24 +62,29 @@ func TestAxeIsThere(t *testing.T) {
 
 // Every page in both themes passes axe, and so do its dialogs.
 func TestEveryPageIsAccessible(t *testing.T) {
-	s := serve(t, true)
+	shop := openShop(t)
+	s := serve(t, true, "--egress-allow", shop.host())
+	i := s.furnish(shop)
 	p := s.open(s.admin)
-	for _, at := range append(s.ids().places(), place{"nowhere", "/nowhere"}, place{"missing", "/proposals/nothing"}) {
+	for _, at := range i.furnished() {
 		p.visit(at.path)
 		p.settled()
 		for _, theme := range []string{"light", "dark"} {
-			eval[any](p, fmt.Sprintf(`document.documentElement.dataset.theme = %q`, theme))
+			p.theme(theme)
 			p.accessible(at.name + ", " + theme)
 		}
 	}
-	for _, d := range []struct{ path, button string }{
-		{"/settings/keys", "New key…"}, {"/flows/" + s.ids().flow, "Run…"}, {"/flows/" + s.ids().flow, "Disable…"}, {"/", "Search"},
+	for _, d := range []struct{ name, path, button string }{
+		{"new-key", "/settings/keys", "New key…"}, {"rotate", "/settings/keys", "rotate"}, {"run-form", "/flows/" + i.flow, "Run…"}, {"disable", "/flows/" + i.flow, "Disable…"}, {"search", "/", "Search"},
+		{"approve", "/proposals/" + i.open, "Approve"}, {"reject", "/proposals/" + i.open, "Reject"}, {"changes", "/proposals/" + i.open, "Changes"},
+		{"webhook", "/settings/webhooks", "New webhook…"}, {"delete", "/settings/data", "Delete sessions…"}, {"resume", "/runs/" + i.failed, "Resume…"},
 	} {
 		p.visit(d.path)
 		p.settled()
 		p.click("button", d.button)
 		p.dialog()
 		p.accessible(d.path + " " + d.button)
+		p.fits("dialog-" + d.name)
 	}
 	require.False(t, t.Failed())
 }

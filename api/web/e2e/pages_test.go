@@ -29,25 +29,6 @@ func TestSigningInAndOut(t *testing.T) {
 	require.Equal(t, 401, wait[int](p, `fetch('/api/v1/me').then((r) => r.status)`))
 }
 
-// Every page without any data says what it is for; the overview turns into the first session by itself.
-func TestNothingRecordedYet(t *testing.T) {
-	s := serve(t, false)
-	p := s.open(s.admin)
-	for path, text := range map[string]string{
-		"/": "Nothing is recorded yet", "/proposals": "Nothing waits for a decision", "/flows": "No flow has been promoted yet", "/runs": "No run is recorded here",
-		"/sessions": "No session is recorded yet", "/patterns": "No call is recorded yet", "/tools": "No tool is known yet", "/settings/policy": "Who must approve",
-	} {
-		p.visit(path)
-		p.settled()
-		p.sees(text)
-		p.accessible("empty " + path)
-	}
-	p.visit("/")
-	p.sees("waiting for the first session", s.url+"/v1/traces")
-	s.call("POST", "/api/v1/tool-calls?assemble=true", "", []map[string]any{{"session_id": "s1", "tool": "get_order", "args": map[string]any{"order_id": "o-1"}, "agent": "first", "start": "2026-11-30T10:00:00Z"}}, nil)
-	p.until(`!document.body.innerText.includes('Nothing is recorded yet')`)
-}
-
 // What does not exist, and a service that stops answering, are said in plain words.
 func TestErrorsAreSaid(t *testing.T) {
 	s := serve(t, true)

@@ -140,8 +140,8 @@ export interface Pages<T> extends Loaded<T[]> {
 }
 
 /** Reads a list page by page; `more` reads the next one and is absent after the last. */
-export function usePages<T>(key: string | null, load: (cursor: string | undefined, signal: AbortSignal) => Promise<Page<T>>): Pages<T> {
-  const first = useData<Page<T>>(key, (signal) => load(undefined, signal))
+export function usePages<T>(key: string | null, load: (cursor: string | undefined, signal: AbortSignal) => Promise<Page<T>>, everyMs = 0): Pages<T> {
+  const first = useData<Page<T>>(key, (signal) => load(undefined, signal), everyMs)
   const [rest, setRest] = useState<{ of?: Page<T>; items: T[]; next?: string; error?: ApiError }>({ items: [] })
   const busy = useRef<AbortController | null>(null)
   const loader = useRef(load)

@@ -1,5 +1,5 @@
 // The frame: navigation, who is signed in, and the page of the address.
-import { createContext, type ComponentType } from 'preact'
+import { createContext, type ComponentChildren, type ComponentType } from 'preact'
 import { useContext, useEffect, useState } from 'preact/hooks'
 import { ApiError, forget, get, onSignedOut, send, useData, type Schemas } from './api'
 import { Search } from './parts/search'
@@ -18,7 +18,7 @@ import { RunPage } from './pages/run'
 import { RunsPage } from './pages/runs'
 import { SessionPage } from './pages/session'
 import { SessionsPage } from './pages/sessions'
-import { SettingsPage } from './pages/settings'
+import { SettingsPage } from './pages/settings/settings'
 import { SignIn } from './pages/signin'
 import { ToolPage } from './pages/tool'
 import { ToolsPage } from './pages/tools'
@@ -32,16 +32,31 @@ export function useMe() {
   return { ...me, may: (scope: Schemas['Scope']) => me.scopes.includes(scope) || me.scopes.includes('admin') }
 }
 
-const routes: [string, ComponentType<{ args: string[] }>][] = [
-  ['/', OverviewPage], ['/proposals', ProposalsPage], ['/proposals/:id', ReviewPage], ['/flows', FlowsPage], ['/flows/:name', FlowPage], ['/flows/:name/:version', FlowPage],
-  ['/runs', RunsPage], ['/runs/:id', RunPage], ['/sessions', SessionsPage], ['/sessions/:id', SessionPage], ['/patterns', PatternsPage], ['/patterns/:key', PatternsPage],
-  ['/tools', ToolsPage], ['/tools/:name', ToolPage], ['/audit', AuditPage], ['/settings', SettingsPage], ['/settings/:section', SettingsPage],
+// Pages with the scope that they need; settings ask for what each of their sections needs.
+const routes: [pattern: string, page: ComponentType<{ args: string[] }>, scope?: Schemas['Scope']][] = [
+  ['/', OverviewPage, 'read'],
+  ['/proposals', ProposalsPage, 'read'], ['/proposals/:id', ReviewPage, 'read'],
+  ['/flows', FlowsPage, 'read'], ['/flows/:name', FlowPage, 'read'], ['/flows/:name/:version', FlowPage, 'read'],
+  ['/runs', RunsPage, 'read'], ['/runs/:id', RunPage, 'read'],
+  ['/sessions', SessionsPage, 'read'], ['/sessions/:id', SessionPage, 'read'],
+  ['/patterns', PatternsPage, 'read'], ['/patterns/:key', PatternsPage, 'read'],
+  ['/tools', ToolsPage, 'read'], ['/tools/:name', ToolPage, 'read'],
+  ['/audit', AuditPage, 'admin'],
+  ['/settings', SettingsPage], ['/settings/:section', SettingsPage],
 ]
 
-const places: [string, string, Schemas['Scope'] | null][] = [
-  ['/', 'Overview', null], ['/proposals', 'Proposals', null], ['/flows', 'Flows', null], ['/runs', 'Runs', null], ['/sessions', 'Sessions', null],
-  ['/patterns', 'Patterns', null], ['/tools', 'Tools', null], ['/audit', 'Audit', null], ['/settings', 'Settings', null],
+const places: [string, string][] = [
+  ['/', 'Overview'], ['/proposals', 'Proposals'], ['/flows', 'Flows'], ['/runs', 'Runs'], ['/sessions', 'Sessions'],
+  ['/patterns', 'Patterns'], ['/tools', 'Tools'], ['/audit', 'Audit'], ['/settings', 'Settings'],
 ]
+
+/** What only somebody with a scope may see; everybody else is told once what is missing. */
+export function Needs({ scope, children }: { scope?: Schemas['Scope']; children: ComponentChildren }) {
+  const me = useMe()
+  if (!scope || me.may(scope)) return <>{children}</>
+  const detail = `This needs the scope "${scope}"; the key of ${me.principal} has ${me.scopes.join(', ')}. Somebody with the scope "admin" can make another key.`
+  return <Problem error={new ApiError(403, { type: 'urn:pave:problem:forbidden', title: 'Forbidden', status: 403, code: 'forbidden', detail })} />
+}
 
 export function App() {
   const [turn, setTurn] = useState(0)
@@ -85,7 +100,7 @@ function Frame({ signOut }: { signOut: () => void }) {
   useKeys({ '/': () => setSearch(true) })
   const waiting = useData(me.may('read') ? 'queue-size' : null, (signal) => get('/api/v1/proposals', { query: { state: 'open', limit: 100 }, signal }), 60_000)
   const open = waiting.data?.items.length ?? 0
-  const found = routes.map(([pattern, page]) => ({ page, args: match(pattern, path) })).find((r) => r.args)
+  const found = routes.map(([pattern, page, scope]) => ({ page, scope, args: match(pattern, path) })).find((r) => r.args)
   return (
     <>
       <a class="skip" href="#main">
@@ -137,7 +152,9 @@ function Frame({ signOut }: { signOut: () => void }) {
       </header>
       <main id="main" tabIndex={-1}>
         {found?.args ? (
-          <found.page args={found.args} key={found.page.name} />
+          <Needs scope={found.scope}>
+            <found.page args={found.args} key={found.page.name} />
+          </Needs>
         ) : (
           <Empty title="There is no page at this address">
             <p>
@@ -149,7 +166,7 @@ function Frame({ signOut }: { signOut: () => void }) {
           </Empty>
         )}
       </main>
-      {search && <Search close={() => setSearch(false)} places={places.map(([at, name]) => [at, name])} />}
+      {search && <Search close={() => setSearch(false)} places={places} />}
     </>
   )
 }

@@ -1,7 +1,8 @@
 import { useState } from 'preact/hooks'
 import { get, usePages, type Schemas } from '../api'
-import { Time } from '../format'
-import { Dialog, Page, useTitle } from '../parts/page'
+import { plural, Time } from '../format'
+import { State } from '../parts/marks'
+import { Dialog, Page, useAction, useTitle } from '../parts/page'
 import { ListOf, type Column } from '../parts/table'
 import { Tree } from '../parts/tree'
 import { Link, to, useParam } from '../router'
@@ -31,6 +32,26 @@ function place(object: string): string | null {
   return null
 }
 
+/** Checks that nothing was taken out or changed, and hands out the whole log. */
+function Chain() {
+  const [found, setFound] = useState<Schemas['AuditVerification']>()
+  const check = useAction(async () => setFound(await get('/api/v1/audit-events/verification')))
+  return (
+    <>
+      <span aria-live="polite">
+        {found && (found.intact ? <State of="ok" text={`${plural(found.events, 'entry', 'entries')}, as written`} /> : <State of="failed" text={found.detail ?? 'the chain is broken'} />)}
+        {check.error && <State of="failed" text={check.error.message} />}
+      </span>
+      <button type="button" disabled={check.busy} onClick={() => void check.run()}>
+        Check the seals
+      </button>
+      <a class="button" href="/api/v1/audit-events/export" download="audit.ndjson">
+        Export
+      </a>
+    </>
+  )
+}
+
 export function AuditPage() {
   useTitle('Audit')
   const [text, setText] = useParam('q')
@@ -48,9 +69,9 @@ export function AuditPage() {
     { head: <span class="sr">Detail</span>, width: '76px', cell: (e) => (e.detail == null ? null : <button type="button" class="link" onClick={() => setShown(e)} aria-label={`Detail of entry ${e.seq}`}>detail</button>) },
   ]
   return (
-    <Page fill title="Audit" lead="Who changed what, and when? Oldest first; every entry seals the one before.">
+    <Page fill title="Audit" lead="Who changed what, and when? Oldest first; every entry seals the one before." actions={<Chain />}>
       <div class="filters" role="search">
-        <input type="search" aria-label="Filter by actor, action or object" placeholder="Who, what, or which object" value={text} onInput={(e) => setText(e.currentTarget.value)} />
+        <input type="search" aria-label="Filter by actor, action or object" placeholder="Who, what, or which object" size={28} value={text} onInput={(e) => setText(e.currentTarget.value)} />
       </div>
       <ListOf of={{ ...list, data: rows }} columns={columns} id={(e) => String(e.seq)} label="Audit log" open={setShown} empty={want ? 'No entry passes this filter' : 'Nothing has been changed yet'} />
       {shown && (

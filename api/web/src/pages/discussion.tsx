@@ -5,7 +5,8 @@ import { useMe } from '../app'
 import type { Flow, Mapping } from '../flow'
 import { Ago } from '../format'
 import { State, Tag } from '../parts/marks'
-import { Card, useAction } from '../parts/page'
+import { Form } from '../parts/form'
+import { Card } from '../parts/page'
 import { Problem } from '../parts/states'
 
 const said: Record<Schemas['Verdict'], string> = { approve: 'approved', reject: 'rejected', request_changes: 'changes requested' }
@@ -30,11 +31,11 @@ function placeOf(flow: Flow, pointer: string): string {
 export function Discussion({ p, flow, picked, comments }: Props) {
   const me = useMe()
   const [text, setText] = useState('')
-  const add = useAction(async () => {
+  const add = async () => {
     await post('/api/v1/proposals/{id}/comments', { path: { id: p.id }, body: { body: text.trim(), ...(picked ? { pointer: picked.path } : {}) } })
     setText('')
     comments.reload()
-  })
+  }
   const rows = [
     ...p.reviews.map((r) => ({ at: r.at, key: r.id, show: <ReviewLine r={r} /> })),
     ...(comments.data?.items ?? []).map((c) => ({ at: c.at, key: c.id, show: <Remark c={c} place={c.pointer ? placeOf(flow, c.pointer) : ''} /> })),
@@ -49,23 +50,18 @@ export function Discussion({ p, flow, picked, comments }: Props) {
         ))}
       </ol>
       {me.may('review') && (
-        <form class="remark" onSubmit={(e) => (e.preventDefault(), void add.run())}>
+        <Form submit="Remark" quiet ready={text.trim() !== ''} act={add}>
           <label class="sr" for="comment">
             Remark
           </label>
           <textarea
-            id="comment" rows={3} maxLength={10000} value={text} onInput={(e) => setText(e.currentTarget.value)}
-            placeholder={picked ? `Remark on step ${picked.id.split('/')[0] === undefined ? '' : Number(picked.id.split('/')[0]) + 1}, ${picked.arg}` : 'Remark; pick an argument to anchor it'}
+            id="comment" rows={2} maxLength={10000} value={text} onInput={(e) => setText(e.currentTarget.value)}
+            placeholder={picked ? `Remark on step ${Number(picked.id.split('/')[0]) + 1}, ${picked.arg}` : 'Remark; pick an argument to anchor it'}
             onKeyDown={(e) => {
-              if (e.key === 'Enter' && (e.ctrlKey || e.metaKey) && text.trim()) void add.run()
               if (e.key === 'Escape') e.currentTarget.blur()
             }}
           />
-          {add.error && <Problem error={add.error} />}
-          <button type="submit" class="small" disabled={add.busy || !text.trim()}>
-            Remark
-          </button>
-        </form>
+        </Form>
       )}
     </Card>
   )

@@ -3,18 +3,19 @@ import { useMemo, useState } from 'preact/hooks'
 import { get, post, put, useData, usePages, type Schemas } from '../api'
 import { useMe } from '../app'
 import { flowOf, readFlow } from '../flow'
-import { Ago, count, duration, money, percent } from '../format'
+import { Ago, count, duration, money, percent, plural } from '../format'
 import { FlowDiagram, Hot } from '../parts/diagram'
 import { Digest, Figure, State } from '../parts/marks'
-import { Card, Dialog, Field, Page, Tabs, useAction, useTitle } from '../parts/page'
+import { Ask, Check, Text } from '../parts/form'
+import { Card, Page, Tabs, useTitle } from '../parts/page'
 import { Problem, Show } from '../parts/states'
 import { Diff, Yaml } from '../parts/yamlview'
+import { byFlow, measured, savingsOfFlow, share, total, useReport } from '../report'
 import { Link, navigate, to, useParam } from '../router'
 import { yamlText } from '../yaml'
 import { Brings } from './review'
 import { RunForm } from './runform'
 import { RunTable } from './runs'
-import { figure } from './flows'
 
 type Version = Schemas['FlowVersion']
 
@@ -42,8 +43,14 @@ function FlowView({ v, summary, reload }: { v: Version; summary?: Schemas['FlowS
   const [back, setBack] = useState(false)
   const flow = useMemo(() => readFlow(flowOf(v.flow)), [v.flow])
   const report = useData('savings-all', (signal) => get('/api/v1/reports/savings', { signal }))
-  const mine = report.data?.flows.filter((f) => f.flow === v.name) ?? []
-  const sum = mine.length ? mine.reduce((a, b) => ({ ...a, runs: a.runs + b.runs, succeeded: a.succeeded + b.succeeded, failed: a.failed + b.failed, handed_back: a.handed_back + b.handed_back })) : undefined
+  const saved = savingsOfFlow(report.data, v.name)
+  const adopted = byFlow(useReport('adoption', '').data?.items).get(v.name)
+  const walks = total(adopted, 'walks')
+  const adoption = share(total(adopted, 'runs'), walks)
+  const drift = byFlow(useReport('drift', '').data?.items).get(v.name)
+  const seen = total(drift, 'walks')
+  const tools = useData('tools-all', (signal) => get('/api/v1/tools', { query: { limit: 500 }, signal }))
+  const safety = new Map(tools.data?.items.map((t) => [t.name, t.safety]))
   return (
     <Hot.Provider value={{ hot, set: setHot }}>
       <Page
@@ -83,11 +90,16 @@ function FlowView({ v, summary, reload }: { v: Version; summary?: Schemas['FlowS
         }
       >
         <div class="figures">
-          <Figure label="Runs" title="Finished runs of all versions" value={count(sum?.runs ?? 0)} note={sum && sum.runs ? `${percent(sum.succeeded / sum.runs)} succeeded` : 'none yet'} />
-          <Figure label="Not succeeded" title="Failed runs, and runs that were handed back to the agent" value={count((sum?.failed ?? 0) + (sum?.handed_back ?? 0))} note={`${count(sum?.failed ?? 0)} failed, ${count(sum?.handed_back ?? 0)} handed back`} />
-          <Figure label="LLM calls avoided" title="Measured in the recorded sessions, times the runs" value={figure(mine[0]?.measured.llm_calls, (n) => count(Math.round(n)))} note="measured" />
-          <Figure label="Money" title="Measured in the recorded sessions, times the runs" value={figure(mine[0]?.measured.cost_usd, money)} note="measured" />
-          <Figure label="Time" title="Measured in the recorded sessions, times the runs" value={figure(mine[0]?.measured.latency_ms, duration)} note="measured" />
+          <Figure label="Runs" title="Finished runs of all versions" value={count(saved?.runs ?? 0)} note={saved?.runs ? `${percent(saved.succeeded / saved.runs)} succeeded` : 'none yet'} />
+          <Figure label="Not succeeded" title="Failed runs, and runs that were handed back to the agent" value={count((saved?.failed ?? 0) + (saved?.handed_back ?? 0))} note={`${count(saved?.failed ?? 0)} failed, ${count(saved?.handed_back ?? 0)} handed back`} />
+          <Figure label="LLM calls avoided" title="Measured in the recorded sessions, times the runs; with the 95 % interval" {...measured(saved?.measured.llm_calls, (n) => count(Math.round(n)))} />
+          <Figure label="Money saved" title="Measured in the recorded sessions, times the runs; with the 95 % interval" {...measured(saved?.measured.cost_usd, money)} />
+          <Figure label="Time saved" title="Measured in the recorded sessions, times the runs; with the 95 % interval" {...measured(saved?.measured.latency_ms, duration)} />
+          <Figure label="Adoption" title="Runs, as a share of runs and of walks of its path by hand" value={adoption === undefined ? '–' : percent(adoption)} note={adoption === undefined ? 'no run and no walk yet' : `${plural(walks, 'walk')} still by hand`} />
+          <Figure
+            label="Drift" title="Walks of its path by hand that were not as the flow predicts, and how often a version was taken out of service" value={seen ? percent(1 - total(drift, 'exact') / seen) : '–'}
+            note={seen ? `of ${plural(seen, 'walk')}; taken out ${plural(total(drift, 'taken_out'), 'time')}` : 'nobody walked its path by hand'}
+          />
         </div>
         <div class="split">
           <div>
@@ -111,7 +123,7 @@ function FlowView({ v, summary, reload }: { v: Version; summary?: Schemas['FlowS
               {tab === 'diagram' && (
                 <>
                   <p class="dim pad">{flowOf(v.flow).description}</p>
-                  <FlowDiagram flow={flow} />
+                  <FlowDiagram flow={flow} safety={(name) => safety.get(name)} />
                 </>
               )}
               {tab === 'yaml' && <Yaml value={v.flow} flow={flow} />}
@@ -191,62 +203,38 @@ function FlowView({ v, summary, reload }: { v: Version; summary?: Schemas['FlowS
 function ChangeStatus({ v, status, close, done }: { v: Version; status: Schemas['FlowStatus']; close: () => void; done: () => void }) {
   const [reason, setReason] = useState('')
   const [drift, setDrift] = useState(false)
-  const act = useAction(() =>
-    put('/api/v1/flows/{name}/versions/{version}/status', {
-      path: { name: v.name, version: v.version }, body: { status, reason, ...(drift ? { accept_drift: true } : {}) }, ifMatch: v.revision,
-    }).then(done),
-  )
+  const verb = status === 'active' ? 'Activate' : 'Disable'
+  const body = { status, reason, ...(drift ? { accept_drift: true } : {}) }
   return (
-    <Dialog title={`${status === 'active' ? 'Activate' : 'Disable'} ${v.name} ${v.version}`} close={close}>
-      <form onSubmit={(e) => (e.preventDefault(), void act.run())}>
-        <p class="dim">{status === 'disabled' ? 'Calls of the flow are refused from now on; runs in flight end on their plan.' : 'The version may run again.'}</p>
-        <Field label="Why">
-          <textarea data-first rows={3} required value={reason} onInput={(e) => setReason(e.currentTarget.value)} />
-        </Field>
-        {status === 'active' && v.status === 'needs_review' && (
-          <label class="check">
-            <input type="checkbox" checked={drift} onChange={(e) => setDrift(e.currentTarget.checked)} /> accept that a pinned tool changed; its new schema is pinned
-          </label>
-        )}
-        {act.error && <Problem error={act.error} />}
-        <div class="actions">
-          <button type="submit" class={status === 'disabled' ? 'danger' : 'primary'} disabled={act.busy || !reason.trim()}>
-            {status === 'active' ? 'Activate' : 'Disable'}
-          </button>
-          <button type="button" onClick={close}>
-            Cancel
-          </button>
-        </div>
-      </form>
-    </Dialog>
+    <Ask
+      title={`${verb} ${v.name} ${v.version}`} close={close} submit={verb} danger={status === 'disabled'} ready={reason.trim() !== ''}
+      act={() => put('/api/v1/flows/{name}/versions/{version}/status', { path: { name: v.name, version: v.version }, body, ifMatch: v.revision }).then(done)}
+    >
+      <p class="dim">{status === 'disabled' ? 'Calls of the flow are refused from now on; runs in flight end on their plan.' : 'The version may run again.'}</p>
+      <Text label="Why" rows={3} first required value={reason} set={setReason} />
+      {status === 'active' && v.status === 'needs_review' && (
+        <Check checked={drift} set={setDrift}>
+          accept that a pinned tool changed; its new schema is pinned
+        </Check>
+      )}
+    </Ask>
   )
 }
 
 function GoBack({ v, active, close, done }: { v: Version; active: string; close: () => void; done: () => void }) {
   const [reason, setReason] = useState('')
   const now = useData(`flow ${v.name}@${active}`, (signal) => get('/api/v1/flows/{name}/versions/{version}', { path: { name: v.name, version: active }, signal }))
-  const act = useAction(() => post('/api/v1/flows/{name}/rollback', { path: { name: v.name }, body: { to: v.version, reason }, ifMatch: now.data!.revision }).then(done))
   return (
-    <Dialog title={`Go back to ${v.name} ${v.version}`} close={close}>
-      <form onSubmit={(e) => (e.preventDefault(), void act.run())}>
-        <p class="dim">
-          Version {v.version} becomes the active one; {active} goes to review with the reason. Runs in flight finish on their plan.
-        </p>
-        <Field label="Why">
-          <textarea data-first rows={3} required value={reason} onInput={(e) => setReason(e.currentTarget.value)} />
-        </Field>
-        {now.error && <Problem error={now.error} />}
-        {act.error && <Problem error={act.error} />}
-        <div class="actions">
-          <button type="submit" class="primary" disabled={act.busy || !now.data || !reason.trim()}>
-            Go back
-          </button>
-          <button type="button" onClick={close}>
-            Cancel
-          </button>
-        </div>
-      </form>
-    </Dialog>
+    <Ask
+      title={`Go back to ${v.name} ${v.version}`} close={close} submit="Go back" ready={now.data !== undefined && reason.trim() !== ''}
+      act={() => post('/api/v1/flows/{name}/rollback', { path: { name: v.name }, body: { to: v.version, reason }, ifMatch: now.data!.revision }).then(done)}
+    >
+      <p class="dim">
+        Version {v.version} becomes the active one; {active} goes to review with the reason. Runs in flight finish on their plan.
+      </p>
+      <Text label="Why" rows={3} first required value={reason} set={setReason} />
+      {now.error && <Problem error={now.error} />}
+    </Ask>
   )
 }
 

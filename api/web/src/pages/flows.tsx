@@ -4,6 +4,7 @@ import { State, Steps } from '../parts/marks'
 import { Page, useTitle } from '../parts/page'
 import { Empty } from '../parts/states'
 import { ListOf, type Column } from '../parts/table'
+import { savingsOfFlow } from '../report'
 import { Link, navigate, to, useParam } from '../router'
 
 type Row = Schemas['FlowSummary']
@@ -14,7 +15,7 @@ export function FlowsPage() {
   const [text, setText] = useParam('q')
   const list = usePages('flows', (cursor, signal) => get('/api/v1/flows', { query: { limit: 200, cursor }, signal }))
   const report = useData('savings-all', (signal) => get('/api/v1/reports/savings', { signal }))
-  const saved = new Map(report.data?.flows.map((f) => [f.flow, f]))
+  const saved = new Map(list.data?.map((f) => [f.name, savingsOfFlow(report.data, f.name)]))
   const want = text.trim().toLowerCase()
   const rows = list.data?.filter((f) => (!status || f.status === status) && (!want || f.name.toLowerCase().includes(want) || f.tools.some((t) => t.toLowerCase().includes(want))))
   const columns: Column<Row>[] = [
@@ -64,7 +65,7 @@ export function FlowsPage() {
   )
 }
 
-export function figure(f: Schemas['Figure'] | undefined, show: (n: number) => string) {
+function figure(f: Schemas['Figure'] | undefined, show: (n: number) => string) {
   if (!f || !f.known) return <span class="dim">not measured</span>
   return interval(f, show)
 }

@@ -1,4 +1,5 @@
 // Each argument with where it comes from, how often that held in the recordings, and the sessions for and against it.
+import { useMemo } from 'preact/hooks'
 import type { Schemas } from '../api'
 import { count, percent, plural } from '../format'
 import { evidenceOf, sourceText, type Flow, type Mapping } from '../flow'
@@ -64,24 +65,37 @@ function Mapped({ m, evidence, picked, pick }: { m: Mapping; evidence: Schemas['
   )
 }
 
-/** Beside the drawing: why the argument that the pointer is on is believed. */
+/** The mapping that the recordings support least: the one to look at first. */
+function weakest(flow: Flow, evidence: Schemas['Evidence']): string | null {
+  let found: { id: string; held: number; distinct: number } | null = null
+  for (const s of flow.steps)
+    for (const m of s.forEach ? [s.forEach, ...s.mappings] : s.mappings) {
+      const e = evidenceOf(evidence, m)?.evidence
+      if (!e || e.present === 0) continue
+      const one = { id: m.id, held: e.held / e.present, distinct: e.distinct }
+      if (!found || one.held < found.held || (one.held === found.held && one.distinct < found.distinct)) found = one
+    }
+  return found?.id ?? null
+}
+
+/** Beside the drawing: why the argument that the pointer is on is believed, and the weakest one while it is on none. */
 export function HotEvidence({ flow, evidence, id }: { flow: Flow; evidence: Schemas['Evidence']; id: string | null }) {
-  const step = flow.steps.find((s) => s.mappings.some((m) => m.id === id) || s.forEach?.id === id)
-  const m = step && (step.forEach?.id === id ? step.forEach : step.mappings.find((one) => one.id === id))
-  if (!step || !m)
-    return (
-      <div class="hot-evidence">
-        <p class="dim">Point at an argument, or move to it with the Tab key, to see where its value comes from and how often that held. A click keeps it.</p>
-      </div>
-    )
+  const first = useMemo(() => weakest(flow, evidence), [flow, evidence])
+  const shown = id ?? first
+  const step = flow.steps.find((s) => s.mappings.some((m) => m.id === shown) || s.forEach?.id === shown)
+  const m = step && (step.forEach?.id === shown ? step.forEach : step.mappings.find((one) => one.id === shown))
+  const hint = <p class="dim small-text">Point at an argument, or move to it with Tab, to see where its value comes from and how often that held. A click keeps it.</p>
+  if (!step || !m) return <div class="hot-evidence">{hint}</div>
   const e = evidenceOf(evidence, m)?.evidence
   return (
     <div class="hot-evidence">
+      <p class="dim small-text">{id === null ? 'The argument with the weakest evidence' : 'Evidence'}</p>
       <h3>
         <span class="box-no">{step.index + 1}</span> <span class="mono">{m.arg}</span>
       </h3>
       <p class="mono">← {sourceText(m)}</p>
       {e ? <Evidence e={e} /> : <p class="dim">No recording stands behind it: it was set by hand, or follows from schemas alone.</p>}
+      {id === null && hint}
     </div>
   )
 }

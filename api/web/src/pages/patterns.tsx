@@ -1,19 +1,30 @@
 // Where do agents walk? The directly-follows graph, the ranked patterns, and why the others are not paved.
-import { useMemo, useState } from 'preact/hooks'
+import { useEffect, useMemo, useState } from 'preact/hooks'
 import { get, post, useData, usePages, type Schemas } from '../api'
 import { useMe } from '../app'
 import { Ago, count, percent, plural } from '../format'
 import { State, Steps, ToolName } from '../parts/marks'
 import { Spark } from '../parts/charts'
-import { FollowsGraph } from '../parts/graph'
 import { Card, Page, useAction, useTitle } from '../parts/page'
-import { Empty, Problem, Show } from '../parts/states'
+import { Empty, Loading, Problem, Show } from '../parts/states'
 import { ListOf, type Column } from '../parts/table'
 import { Link, navigate, to, useParam } from '../router'
 import { Range, since } from './sessions'
 import { HowToSend } from './start'
 
 type Pattern = Schemas['Pattern']
+
+// What lays the graph out is as large as everything else, and no other page needs it.
+type Graph = typeof import('../parts/graph').FollowsGraph
+let drawn: Graph | undefined
+
+function useGraph(): Graph | undefined {
+  const [graph, set] = useState<{ draw?: Graph }>({ draw: drawn })
+  useEffect(() => {
+    if (!drawn) void import('../parts/graph').then((m) => set({ draw: (drawn = m.FollowsGraph) }))
+  }, [])
+  return graph.draw
+}
 
 const nameOf = (tools: string[]) => tools.join('>')
 
@@ -23,6 +34,7 @@ export function PatternsPage({ args: [key] }: { args: string[] }) {
   const [agent, setAgent] = useParam('agent')
   const [rare, setRare] = useParam('rare', '1')
   const [on, setOn] = useParam('flow')
+  const FollowsGraph = useGraph()
   const graph = useData(`follows ${range} ${agent}`, (signal) => get('/api/v1/follows', { query: { limit: 500, agent, from: since(range) }, signal }))
   const activity = useData('activity-agents', (signal) => get('/api/v1/reports/activity', { signal }))
   const flows = useData('flows-all', (signal) => get('/api/v1/flows', { query: { limit: 500 }, signal }))
@@ -109,7 +121,7 @@ export function PatternsPage({ args: [key] }: { args: string[] }) {
       <Card tight title="What follows what">
         <div class="graph-room">
           <Show of={graph} rows={8}>
-            {() => (seen && seen.tools.length ? <FollowsGraph graph={seen} paths={paths} on={on || undefined} pick={(tool) => navigate(to('tools', tool))} /> : <Empty title="No call passes these filters" />)}
+            {() => (!FollowsGraph ? <Loading rows={8} /> : seen && seen.tools.length ? <FollowsGraph graph={seen} paths={paths} on={on || undefined} pick={(tool) => navigate(to('tools', tool))} /> : <Empty title="No call passes these filters" />)}
           </Show>
         </div>
       </Card>

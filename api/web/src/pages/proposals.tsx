@@ -3,10 +3,11 @@ import { useEffect, useMemo, useState } from 'preact/hooks'
 import { get, post, usePages, type Schemas } from '../api'
 import { useMe } from '../app'
 import { Ago, count, interval, percent, plural } from '../format'
-import { Safety, savingsOf, State, Steps, Tag } from '../parts/marks'
-import { Dialog, Field, Page, useAction, useKeys, useTitle } from '../parts/page'
+import { Safety, savingsOf, State, Steps } from '../parts/marks'
+import { Ask, Choice, Text } from '../parts/form'
+import { Page, useKeys, useTitle } from '../parts/page'
 import { ListOf, type Column } from '../parts/table'
-import { Empty, Problem } from '../parts/states'
+import { Empty } from '../parts/states'
 import { Link, navigate, to, useParam } from '../router'
 
 type Row = Schemas['ProposalSummary']
@@ -214,7 +215,7 @@ export function Decide({ verdict, rows, close, done }: { verdict: Verdict; rows:
   const [comment, setComment] = useState('')
   const [feedback, setFeedback] = useState<Schemas['Feedback']>('mapping_wrong')
   const [refused, setRefused] = useState<string[]>([])
-  const act = useAction(async () => {
+  const act = async () => {
     const failed: string[] = []
     if (rows.length > 1 && verdict === 'reject') {
       const report = await post('/api/v1/proposals/bulk-reject', { body: { reason: comment, items: rows.map((p) => ({ id: p.id, digest: p.digest })) } })
@@ -228,71 +229,42 @@ export function Decide({ verdict, rows, close, done }: { verdict: Verdict; rows:
       }
     setRefused(failed)
     if (failed.length === 0) done()
-  })
+  }
   const must = verdict !== 'approve'
   const risky = rows.filter((p) => p.safety !== 'none' && p.safety !== 'read')
-  return (
-    <Dialog title={`${verbs[verdict]} ${rows.length === 1 ? rows[0]!.flow_name : plural(rows.length, 'proposal')}`} close={close}>
-      <form
-        onSubmit={(e) => {
-          e.preventDefault()
-          void act.run()
-        }}
-      >
-        {rows.length > 1 && (
-          <ul class="plain">
-            {rows.map((p) => (
-              <li key={p.id}>
-                {p.flow_name} <Safety of={p.safety} />
-              </li>
+  const title = `${verbs[verdict]} ${rows.length === 1 ? rows[0]!.flow_name : plural(rows.length, 'proposal')}`
+  if (refused.length > 0)
+    return (
+      <Ask title={title} close={done} submit="Go on" act={async () => done()}>
+        <div class="problem" role="alert">
+          <h2>Not all were decided</h2>
+          <ul>
+            {refused.map((r) => (
+              <li key={r}>{r}</li>
             ))}
           </ul>
-        )}
-        {verdict === 'approve' && risky.length > 0 && <p class="state warn">▲ {risky.length === 1 ? 'It changes something outside of pave' : `${risky.length} of them change something outside of pave`}.</p>}
-        {verdict === 'request_changes' && (
-          <Field label="What is wrong">
-            <select value={feedback} onChange={(e) => setFeedback(e.currentTarget.value as Schemas['Feedback'])}>
-              <option value="mapping_wrong">a mapping is wrong</option>
-              <option value="schema_too_loose">a schema is too loose</option>
-              <option value="not_a_flow">this is not a flow</option>
-              <option value="other">something else</option>
-            </select>
-          </Field>
-        )}
-        <Field label={must ? 'Why' : 'Comment (optional)'} hint={verdict === 'reject' ? 'It does not come back until its evidence changes materially.' : undefined}>
-          <textarea
-            data-first
-            rows={4}
-            required={must}
-            maxLength={10000}
-            value={comment}
-            onInput={(e) => setComment(e.currentTarget.value)}
-            onKeyDown={(e) => {
-              if (e.key === 'Enter' && (e.ctrlKey || e.metaKey) && (!must || comment.trim())) void act.run()
-            }}
-          />
-        </Field>
-        {act.error && <Problem error={act.error} />}
-        {refused.length > 0 && (
-          <div class="problem" role="alert">
-            <h2>Not all were decided</h2>
-            <ul>
-              {refused.map((r) => (
-                <li key={r}>{r}</li>
-              ))}
-            </ul>
-          </div>
-        )}
-        <div class="actions">
-          <button type="submit" class={verdict === 'reject' ? 'danger' : 'primary'} disabled={act.busy || (must && !comment.trim())}>
-            {verbs[verdict]}
-          </button>
-          <button type="button" onClick={refused.length ? done : close}>
-            {refused.length ? 'Close' : 'Cancel'}
-          </button>
-          <Tag title="Ctrl or ⌘ with Enter">⌘⏎</Tag>
         </div>
-      </form>
-    </Dialog>
+      </Ask>
+    )
+  return (
+    <Ask title={title} close={close} submit={verbs[verdict]} danger={verdict === 'reject'} ready={!must || comment.trim() !== ''} act={act} note={<kbd>⌘⏎</kbd>}>
+      {rows.length > 1 && (
+        <ul class="plain">
+          {rows.map((p) => (
+            <li key={p.id}>
+              {p.flow_name} <Safety of={p.safety} />
+            </li>
+          ))}
+        </ul>
+      )}
+      {verdict === 'approve' && risky.length > 0 && <p class="state warn">▲ {risky.length === 1 && rows.length === 1 ? 'It changes something outside of pave' : `${risky.length} of them change something outside of pave`}.</p>}
+      {verdict === 'request_changes' && (
+        <Choice
+          label="What is wrong" value={feedback} set={(f) => setFeedback(f as Schemas['Feedback'])}
+          options={[['mapping_wrong', 'a mapping is wrong'], ['schema_too_loose', 'a schema is too loose'], ['not_a_flow', 'this is not a flow'], ['other', 'something else']]}
+        />
+      )}
+      <Text label={must ? 'Why' : 'Comment (optional)'} hint={verdict === 'reject' ? 'It does not come back until its evidence changes materially.' : undefined} rows={4} first required={must} value={comment} set={setComment} />
+    </Ask>
   )
 }

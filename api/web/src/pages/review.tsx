@@ -364,7 +364,12 @@ export function Brings({ s }: { s: Schemas['Savings'] }) {
       ) : (
         <p class="dim">The recordings do not tell what it saves.</p>
       )}
-      <p class="dim small-text">{s.basis}</p>
+      {s.basis && (
+        <details class="basis">
+          <summary>How this was measured</summary>
+          <p class="dim small-text">{s.basis}</p>
+        </details>
+      )}
     </Card>
   )
 }

@@ -7,7 +7,8 @@ import { Ago, count, duration, money, plural, Time } from '../format'
 import { FlowDiagram } from '../parts/diagram'
 import { recordSoFar, useLive } from '../live'
 import { Figure, Safety, State, Tag, ToolName } from '../parts/marks'
-import { Card, Dialog, Page, Tabs, useAction, useTitle } from '../parts/page'
+import { Ask, Check } from '../parts/form'
+import { Card, Page, Tabs, useAction, useTitle } from '../parts/page'
 import { Problem, Show } from '../parts/states'
 import { Tree } from '../parts/tree'
 import { contexts, type RunRecord, type StepRecord } from '../record'
@@ -165,23 +166,13 @@ function Approvals({ run, reload }: { run: Run; reload: () => void }) {
 
 function Resume({ run, close, done }: { run: Run; close: () => void; done: () => void }) {
   const [unsafe, setUnsafe] = useState(false)
-  const act = useAction(() => post('/api/v1/runs/{id}/resume', { path: { id: run.id }, query: { wait: '200ms' }, body: unsafe ? { repeat_unsafe: true } : {} }).then(done))
   return (
-    <Dialog title="Resume the run" close={close}>
+    <Ask title="Resume the run" close={close} submit="Resume" act={() => post('/api/v1/runs/{id}/resume', { path: { id: run.id }, query: { wait: '200ms' }, body: unsafe ? { repeat_unsafe: true } : {} }).then(done)}>
       <p class="dim">It goes on from its last checkpoint; what has run is not run again.</p>
-      <label class="check">
-        <input type="checkbox" data-first checked={unsafe} onChange={(e) => setUnsafe(e.currentTarget.checked)} /> also repeat a call that may have happened and is not safe to repeat
-      </label>
-      {act.error && <Problem error={act.error} />}
-      <div class="actions">
-        <button type="button" class="primary" disabled={act.busy} onClick={() => void act.run()}>
-          Resume
-        </button>
-        <button type="button" onClick={close}>
-          Cancel
-        </button>
-      </div>
-    </Dialog>
+      <Check checked={unsafe} set={setUnsafe} first>
+        also repeat a call that may have happened and is not safe to repeat
+      </Check>
+    </Ask>
   )
 }
 

@@ -2,8 +2,7 @@
 import { useState } from 'preact/hooks'
 import { post, type Schemas } from '../api'
 import { flowOf, type SchemaNode } from '../flow'
-import { Dialog, Field, useAction } from '../parts/page'
-import { Problem } from '../parts/states'
+import { Ask, Check, Choice, Text } from '../parts/form'
 
 type Values = Record<string, string>
 
@@ -41,56 +40,25 @@ export function RunForm({ v, close, done }: { v: Schemas['FlowVersion']; close: 
   const [key] = useState(() => crypto.randomUUID())
   const read = fields.map(([name, s]) => [name, fieldValue(s, values[name] ?? '')] as const)
   const faults = new Map(read.flatMap(([name, r]) => (r.fault ? [[name, r.fault] as const] : [])))
-  const act = useAction(async () => {
+  const act = async () => {
     const input = Object.fromEntries(read.flatMap(([name, r]) => (r.value === undefined ? [] : [[name, r.value]]))) as Record<string, never>
     done(await post('/api/v1/flows/{name}/runs', { path: { name: v.name }, query: { wait: '300ms' }, body: { version: v.version, input, ...(dry ? { dry_run: true } : {}) }, key: `${key}${dry ? '-dry' : ''}` }))
-  })
-  const set = (name: string) => (e: { currentTarget: { value: string } }) => setValues({ ...values, [name]: e.currentTarget.value })
+  }
   return (
-    <Dialog title={`Run ${v.name} ${v.version}`} close={close}>
-      <form onSubmit={(e) => (e.preventDefault(), void act.run())}>
-        {fields.length === 0 && <p class="dim">It takes no input.</p>}
-        {fields.map(([name, s], i) => {
-          const required = schema.required?.includes(name) ?? false
-          const common = { name, required, value: values[name] ?? '', onInput: set(name), ...(i === 0 ? { 'data-first': true } : {}) }
-          return (
-            <Field key={name} label={`${name}${required ? '' : ' (optional)'}`} hint={faults.get(name) ?? s.description}>
-              {s.enum ? (
-                <select {...common} onChange={set(name)}>
-                  {!required && <option value="" />}
-                  {s.enum.map((o) => (
-                    <option key={String(o)} value={String(o)}>
-                      {String(o)}
-                    </option>
-                  ))}
-                </select>
-              ) : kindOf(s) === 'boolean' ? (
-                <select {...common} onChange={set(name)}>
-                  <option value="">not given</option>
-                  <option value="true">true</option>
-                  <option value="false">false</option>
-                </select>
-              ) : kindOf(s) === 'object' || kindOf(s) === 'array' ? (
-                <textarea {...common} rows={4} class="mono" placeholder={kindOf(s) === 'array' ? '[]' : '{}'} spellcheck={false} />
-              ) : (
-                <input {...common} type="text" inputMode={kindOf(s) === 'string' ? 'text' : 'decimal'} class="mono" autocomplete="off" />
-              )}
-            </Field>
-          )
-        })}
-        <label class="check">
-          <input type="checkbox" checked={dry} onChange={(e) => setDry(e.currentTarget.checked)} /> dry run: resolve and check, call nothing
-        </label>
-        {act.error && <Problem error={act.error} />}
-        <div class="actions">
-          <button type="submit" class="primary" disabled={act.busy || faults.size > 0}>
-            {act.busy ? 'Running…' : 'Run'}
-          </button>
-          <button type="button" onClick={close}>
-            Cancel
-          </button>
-        </div>
-      </form>
-    </Dialog>
+    <Ask title={`Run ${v.name} ${v.version}`} close={close} submit="Run" ready={faults.size === 0} act={act}>
+      {fields.length === 0 && <p class="dim">It takes no input.</p>}
+      {fields.map(([name, s], i) => {
+        const required = schema.required?.includes(name) ?? false
+        const common = { name, required, label: `${name}${required ? '' : ' (optional)'}`, hint: s.description, value: values[name] ?? '', set: (value: string) => setValues({ ...values, [name]: value }) }
+        const kind = kindOf(s)
+        if (s.enum) return <Choice key={name} {...common} options={[...(required ? [] : ([['', 'not given']] as [string, string][])), ...s.enum.map((o): [string, string] => [String(o), String(o)])]} />
+        if (kind === 'boolean') return <Choice key={name} {...common} options={[['', 'not given'], ['true', 'true'], ['false', 'false']]} />
+        const many = kind === 'object' || kind === 'array'
+        return <Text key={name} {...common} first={i === 0} mono fault={faults.get(name)} rows={many ? 4 : 1} placeholder={many ? (kind === 'array' ? '[]' : '{}') : undefined} inputMode={kind === 'string' ? 'text' : 'decimal'} />
+      })}
+      <Check checked={dry} set={setDry}>
+        dry run: resolve and check, call nothing
+      </Check>
+    </Ask>
   )
 }

@@ -18,11 +18,11 @@ export function SessionTable({ of, fit }: { of: Pages<Row>; fit?: boolean }) {
     { head: 'Took', num: true, width: '84px', cell: (s) => (s.start && s.end ? duration(Date.parse(s.end) - Date.parse(s.start)) : <span class="dim">–</span>) },
     { head: 'Turns', title: 'Messages of the user', num: true, width: '64px', hide: 'narrow', cell: (s) => count(s.user_turns) },
     { head: 'Tool calls', num: true, width: '88px', cell: (s) => count(s.tool_calls) },
-    { head: 'LLM calls', num: true, width: '84px', cell: (s) => count(s.llm.calls) },
+    { head: 'LLM calls', num: true, width: '92px', cell: (s) => count(s.llm.calls) },
     { head: 'Tokens', title: 'Input and output tokens of the calls whose tokens are known', num: true, width: '84px', hide: 'medium', cell: (s) => (s.llm.calls_with_tokens ? count((s.llm.input_tokens ?? 0) + (s.llm.output_tokens ?? 0)) : <span class="dim">–</span>) },
     { head: 'Cost', num: true, width: '76px', hide: 'medium', cell: (s) => (s.llm.calls_with_cost ? money(s.llm.cost_usd ?? 0) : <span class="dim">–</span>) },
     { head: 'Errors', num: true, width: '84px', cell: (s) => (s.errors ? <State of="error" text={count(s.errors)} /> : <span class="dim">0</span>) },
-    { head: 'Repeats', title: 'Calls that repeated the one before exactly', num: true, width: '76px', hide: 'medium', cell: (s) => count(s.repeats ?? 0) },
+    { head: 'Repeats', title: 'Calls that repeated the one before exactly', num: true, width: '88px', hide: 'medium', cell: (s) => (s.repeats ? count(s.repeats) : <span class="dim">0</span>) },
   ]
   return (
     <ListOf of={of} columns={columns} id={(s) => s.id} label="Sessions" fit={fit} open={(s) => navigate(to('sessions', s.id))} empty={<p class="dim pad">no session</p>} />

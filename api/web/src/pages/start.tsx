@@ -59,6 +59,11 @@ export function HowToSend() {
           A key that may only record: <code>pave keys create service:agents --scopes ingest</code>
         </p>
       )}
+      {way !== 'demo' && (
+        <p class="dim">
+          No agent at hand? <code>make demo</code> plays the whole loop on this machine, from recording to savings.
+        </p>
+      )}
       <p class="waiting" role="status">
         <span class="pulse" aria-hidden="true" /> waiting for the first session; this page shows it by itself
       </p>

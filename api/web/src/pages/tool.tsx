@@ -4,6 +4,7 @@ import { Ago } from '../format'
 import { Safety, State } from '../parts/marks'
 import { Card, Page, useAction, useTitle } from '../parts/page'
 import { Problem, Show } from '../parts/states'
+import { Schema } from '../parts/schema'
 import { Tree } from '../parts/tree'
 import { Link, to } from '../router'
 import { bindingOf } from './tools'
@@ -68,6 +69,7 @@ function ToolView({ t, reload }: { t: Schemas['Tool']; reload: () => void }) {
       crumbs={<Link to="/tools">← tools</Link>}
       lead={
         <>
+          {file.description && <span class="lead-text">{file.description}</span>}
           {t.bound ? <State of="ok" text="bound" /> : <State of="unknown" text="not bound" />} <Safety of={t.safety} /> · {t.origin} · revision {t.revision}
           {t.updated_by && (
             <>
@@ -78,15 +80,14 @@ function ToolView({ t, reload }: { t: Schemas['Tool']; reload: () => void }) {
         </>
       }
     >
-      {file.description && <p>{file.description}</p>}
       <div class="split">
         <div>
           {bindingOf(t)?.kind === 'mcp' && <Drift name={t.name} reload={reload} />}
-          <Card title="Takes">
-            <Tree value={file.input_schema} depth={3} />
+          <Card title="Takes" tight>
+            <Schema of={file.input_schema} />
           </Card>
-          <Card title="Answers">
-            <Tree value={file.output_schema} depth={3} />
+          <Card title="Answers" tight>
+            <Schema of={file.output_schema} />
           </Card>
           <Card title="Sessions that called it" tight>
             <SessionTable of={sessions} fit />

@@ -74,14 +74,25 @@ export function FollowsGraph({ graph, paths, on, pick }: Props) {
     const k = Math.min(1.2, Math.max(0.35, Math.min(el.clientWidth / placed.width, el.clientHeight / placed.height)))
     setView({ k, x: Math.max(0, (el.clientWidth - placed.width * k) / 2), y: Math.max(0, (el.clientHeight - placed.height * k) / 2) })
   }
-  useEffect(fit, [placed])
-  const zoom = (by: number, at?: { x: number; y: number }) =>
+  const moved = useRef(false) // by hand: then it stays where it is
+  useEffect(() => {
+    moved.current = false
+    const watch = new ResizeObserver(() => moved.current || fit())
+    if (box.current) watch.observe(box.current)
+    return () => watch.disconnect()
+  }, [placed])
+  const zoom = (by: number, at?: { x: number; y: number }) => {
+    moved.current = true
     setView((v) => {
       const k = Math.min(3, Math.max(0.2, v.k * by))
       const c = at ?? { x: (box.current?.clientWidth ?? 0) / 2, y: (box.current?.clientHeight ?? 0) / 2 }
       return { k, x: c.x - ((c.x - v.x) / v.k) * k, y: c.y - ((c.y - v.y) / v.k) * k }
     })
-  const pan = (x: number, y: number) => setView((v) => ({ ...v, x: v.x + x, y: v.y + y }))
+  }
+  const pan = (x: number, y: number) => {
+    moved.current = true
+    setView((v) => ({ ...v, x: v.x + x, y: v.y + y }))
+  }
   useEffect(() => {
     const el = box.current
     const wheel = (e: WheelEvent) => {

@@ -65,16 +65,6 @@ export function Tabs({ tabs, at, set, label }: { tabs: [id: string, text: Compon
   )
 }
 
-export function Field({ label, hint, children }: { label: string; hint?: string; children: ComponentChildren }) {
-  return (
-    <label class="field">
-      <span class="field-label">{label}</span>
-      {children}
-      {hint && <span class="field-hint">{hint}</span>}
-    </label>
-  )
-}
-
 /** A modal dialog; Escape and a click beside it close it. */
 export function Dialog({ title, close, children, wide }: { title: string; close: () => void; children: ComponentChildren; wide?: boolean }) {
   const ref = useRef<HTMLDialogElement>(null)

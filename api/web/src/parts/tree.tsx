@@ -12,9 +12,16 @@ interface TreeProps {
 const longText = 160
 const manyItems = 60
 
-export function isRedacted(value: unknown): boolean {
-  return typeof value === 'string' && /^\[?(redacted|REDACTED)\b|^<redacted|^\*\*\*|^redacted:/.test(value)
-}
+const whole = /^\[?(redacted|REDACTED)\b|^<redacted|^\*\*\*|^redacted:/
+const mark = /(\[redacted:[a-z0-9_-]+:[0-9a-f]{12}\]|\*\*\*REDACTED\*\*\*)/
+
+export const isRedacted = (value: unknown): boolean => typeof value === 'string' && whole.test(value)
+
+const Mark = ({ text }: { text: string }) => (
+  <span class="redacted" title="This was hidden before it was stored; equal secrets have equal marks">
+    ▒ {text}
+  </span>
+)
 
 export function Tree(props: TreeProps) {
   if (props.value === undefined) return <span class="dim">nothing</span>
@@ -77,20 +84,18 @@ function Branch({ value, depth = 0, hot, pick, label, entries }: TreeProps & { l
 
 function Scalar({ value, hot, pick }: TreeProps) {
   const [all, setAll] = useState(false)
-  if (isRedacted(value))
+  if (typeof value === 'string' && mark.exec(value)?.[0] === value) return <Mark text={value} />
+  if (typeof value === 'string' && mark.test(value))
     return (
-      <span class="redacted" title="This value was redacted before it was stored">
-        ▒ {String(value)}
+      <span class="tree-value t-string">
+        "{value.split(mark).map((part, i) => (i % 2 ? <Mark key={i} text={part} /> : part))}"
       </span>
     )
+  if (isRedacted(value)) return <Mark text={String(value)} />
   const text = typeof value === 'string' ? value : JSON.stringify(value)
   const kind = value === null ? 'null' : typeof value
   const shown = all || text.length <= longText ? text : text.slice(0, longText) + '…'
-  const body = (
-    <>
-      {kind === 'string' ? `"${shown}"` : shown}
-    </>
-  )
+  const body = kind === 'string' ? `"${shown}"` : shown
   const lit = hot?.(value) ?? false
   return (
     <>
