@@ -134,7 +134,7 @@ with using_session(session):
 `},
 	{name: "crewai", what: "CrewAI, through OpenInference",
 		content: "OPENINFERENCE_HIDE_INPUTS and _OUTPUTS must not be true", session: "using_session(session) around kickoff",
-		tools: "its own telemetry has no tool payloads: the instrumentation is needed", settings: `from opentelemetry import trace
+		tools: "its own telemetry has no tool payloads: the instrumentation is needed, with use_event_listener=True", settings: `from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
@@ -147,7 +147,7 @@ trace.set_tracer_provider(provider)
 
 from openinference.instrumentation.crewai import CrewAIInstrumentor
 from openinference.instrumentation import using_session
-CrewAIInstrumentor().instrument(tracer_provider=provider)
+CrewAIInstrumentor().instrument(tracer_provider=provider, use_event_listener=True)  # without it, tools have no spans
 with using_session(session):
     crew.kickoff()
 `},
@@ -197,11 +197,12 @@ export OTEL_EXPORTER_OTLP_HEADERS="Authorization=Bearer $PAVE_KEY"
 # the session: Agent(..., trace_attributes={"session.id": session})  /  traceAttributes: { 'session.id': session }
 `},
 	{name: "adk", what: "Google Agent Development Kit",
-		content: "ADK_CAPTURE_MESSAGE_CONTENT_IN_SPANS=true", session: "the session of the runner is on its agent spans",
+		content: "ADK_CAPTURE_MESSAGE_CONTENT_IN_SPANS=true, and OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=SPAN_ONLY for newer ones in Python", session: "the session of the runner is on its agent spans",
 		tools: "a tracer provider must be registered before the runner is made", settings: `export OTEL_EXPORTER_OTLP_ENDPOINT={{.URL}}
 export OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf
 export OTEL_EXPORTER_OTLP_HEADERS="Authorization=Bearer $PAVE_KEY"
 export ADK_CAPTURE_MESSAGE_CONTENT_IN_SPANS=true
+export OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=SPAN_ONLY
 # register a tracer provider with an OTLP exporter before the runner is made
 `},
 	{name: "agent-framework", what: "Microsoft Agent Framework and Semantic Kernel",
@@ -211,6 +212,7 @@ export OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf
 export OTEL_EXPORTER_OTLP_HEADERS="Authorization=Bearer $PAVE_KEY"
 export ENABLE_INSTRUMENTATION=true
 export ENABLE_SENSITIVE_DATA=true
+# Python: from agent_framework.observability import configure_otel_providers; configure_otel_providers()
 # Semantic Kernel: SEMANTICKERNEL_EXPERIMENTAL_GENAI_ENABLE_OTEL_DIAGNOSTICS_SENSITIVE=true
 `},
 	{name: "mastra", what: "Mastra",
