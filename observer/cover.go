@@ -14,6 +14,9 @@ type cover struct {
 	flows  []coverFlow
 	placed map[uint32][]span // stretch -> spans of the flows picked so far, by end
 	saved  map[uint32]float64
+
+	merged []span    // reused
+	best   []float64 // reused
 }
 
 // coverFlow is a flow with the places where it may run, by stretch and start.
@@ -51,9 +54,10 @@ func (c *cover) gain(f *coverFlow) float64 {
 		}
 		stretch := f.spans[from].stretch
 		if placed := c.placed[stretch]; len(placed) == 0 {
-			total += bestSplit(f.spans[from:to])
+			total += c.bestSplit(f.spans[from:to])
 		} else {
-			total += bestSplit(mergeSpans(placed, f.spans[from:to])) - c.saved[stretch]
+			c.merged = mergeSpans(c.merged[:0], placed, f.spans[from:to])
+			total += c.bestSplit(c.merged) - c.saved[stretch]
 		}
 		from = to
 	}
@@ -68,14 +72,15 @@ func (c *cover) pick(f *coverFlow) {
 			to++
 		}
 		stretch := f.spans[from].stretch
-		c.placed[stretch] = mergeSpans(c.placed[stretch], f.spans[from:to])
-		c.saved[stretch] = bestSplit(c.placed[stretch])
+		c.placed[stretch] = mergeSpans(nil, c.placed[stretch], f.spans[from:to])
+		c.saved[stretch] = c.bestSplit(c.placed[stretch])
 		from = to
 	}
 }
 
-func mergeSpans(a, b []span) []span {
-	out := make([]span, 0, len(a)+len(b))
+// mergeSpans appends two lists of spans to out, by end.
+func mergeSpans(out, a, b []span) []span {
+	out = slices.Grow(out, len(a)+len(b))
 	for len(a) > 0 && len(b) > 0 {
 		if a[0].to <= b[0].to {
 			out, a = append(out, a[0]), a[1:]
@@ -87,18 +92,22 @@ func mergeSpans(a, b []span) []span {
 }
 
 // bestSplit is the most that disjoint spans save together. The spans are sorted by end (weighted interval scheduling).
-func bestSplit(spans []span) float64 {
+func (c *cover) bestSplit(spans []span) float64 {
 	if len(spans) == 1 {
 		return spans[0].saves
 	}
-	best := make([]float64, len(spans)+1)
+	c.best = slices.Grow(c.best[:0], len(spans)+1)[:len(spans)+1]
+	best := c.best
+	best[0] = 0
 	for i, s := range spans {
-		before, _ := slices.BinarySearchFunc(spans[:i], s.from, func(t span, from uint32) int {
-			if t.to <= from {
-				return -1
+		before, over := 0, i // how many end before this one begins, by bisection
+		for before < over {
+			if middle := (before + over) / 2; spans[middle].to <= s.from {
+				before = middle + 1
+			} else {
+				over = middle
 			}
-			return 1
-		})
+		}
 		best[i+1] = max(best[i], best[before]+s.saves)
 	}
 	return best[len(spans)]

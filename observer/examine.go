@@ -18,9 +18,40 @@ func (m *miner) looks(c *census) (first, full []window) {
 	return full, full
 }
 
-// foresee reads what the first looks at the most likely candidates need, all at once: a store reads many sessions for
-// little more than a few of each of its blocks.
-func (m *miner) foresee(ctx context.Context, src Source) error {
+// foresee reads at once what the first looks at the most likely candidates need: a store reads many sessions for little
+// more than a few of each of its blocks.
+func (m *miner) foresee(ctx context.Context, src Source, loops *loopSearch, pairs []optional) error {
+	wanted := make([]bool, len(m.log.sessions))
+	want := func(windows []window) {
+		for _, w := range windows {
+			wanted[m.log.session(w.stretch)] = true
+		}
+	}
+	for _, c := range m.census(m.likely()) {
+		first, _ := m.looks(c)
+		want(first)
+	}
+	if loops != nil {
+		for _, c := range loops.censuses {
+			want(c.good.take(m.options.MaxSamples))
+		}
+	}
+	for i := range pairs {
+		for _, s := range m.befores(&pairs[i]) {
+			want(s.windows)
+		}
+	}
+	var ids []string
+	for s, id := range m.log.sessions {
+		if wanted[s] {
+			ids = append(ids, id)
+		}
+	}
+	return m.infer.kept.read(ctx, src, ids, func(*keptSession) {})
+}
+
+// likely are the paths that are examined unless something proved before says otherwise.
+func (m *miner) likely() []piece {
 	var likely []piece
 	for _, i := range m.ranked {
 		if len(likely) < m.options.MaxEvaluated && !m.covered(i, likely) {
@@ -33,21 +64,7 @@ func (m *miner) foresee(ctx context.Context, src Source) error {
 			order = append(order, i)
 		}
 	}
-	likely = append(likely, m.savingMost(order, someWeak)...)
-	wanted := map[uint32]bool{}
-	for _, c := range m.census(likely) {
-		first, _ := m.looks(c)
-		for _, w := range first {
-			wanted[m.log.session(w.stretch)] = true
-		}
-	}
-	var ids []string
-	for s, id := range m.log.sessions {
-		if wanted[uint32(s)] {
-			ids = append(ids, id)
-		}
-	}
-	return m.infer.kept.read(ctx, src, ids, func(*keptSession) {})
+	return append(likely, m.savingMost(order, someWeak)...)
 }
 
 // maxCensus is how many paths are looked at in one scan of the log, before they are asked for; of more, only those that

@@ -74,18 +74,21 @@ type loopPath struct {
 	share   float64 // of the occurrences, those that loop
 }
 
-// runLoops looks for steps that run once per element of a list.
-func (m *miner) runLoops(ctx context.Context, src Source) error {
-	o := m.options
-	if o.MaxEvaluated < 0 {
-		return nil
-	}
-	minSessions := m.minSessions
-	m.loops = foldLoops(m.log, minSessions)
+// loopSearch is what is known of loops before values are read.
+type loopSearch struct {
+	table    *gramTable
+	paths    []loopPath
+	censuses []*census
+}
+
+// findLoops folds the loops of the log and picks the paths with loops that may be worth a look; nil when there are none.
+func (m *miner) findLoops() *loopSearch {
+	m.loops = foldLoops(m.log, m.minSessions)
 	if m.loops == nil {
 		return nil
 	}
-	table := count(m.loops, maxLoopSteps, uint32(minSessions))
+	o := m.options
+	table := count(m.loops, maxLoopSteps, uint32(m.minSessions))
 	all := measure(table, newNull(m.loops, table), o.Delta, o.FDR, m.many())
 	for id := 1; id < len(table.levels[1]); id++ {
 		g := &table.levels[1][id]
@@ -97,90 +100,111 @@ func (m *miner) runLoops(ctx context.Context, src Source) error {
 			m.loopsOpen[tokenKey(all[i].tokens)] = true
 		}
 	}
-	paths := m.loopPaths(all, minSessions)
-	infer := &inference{options: o, log: m.loops, seed: m.infer.seed, kept: m.infer.kept}
-	samples := make([]sample, len(paths))
-	censuses := make([]*census, len(paths))
-	for i := range paths {
-		p := &paths[i]
-		censuses[i] = m.loopCensus(p)
-		samples[i] = sample{tools: m.names(p.stats.tokens), each: p.each, windows: censuses[i].good.take(o.MaxSamples)}
+	s := &loopSearch{table: table, paths: m.loopPaths(all, m.minSessions)}
+	for i := range s.paths {
+		s.censuses = append(s.censuses, m.loopCensus(&s.paths[i]))
+	}
+	return s
+}
+
+// runLoops looks for steps that run once per element of a list.
+func (m *miner) runLoops(ctx context.Context, src Source, s *loopSearch) error {
+	if s == nil {
+		return nil
+	}
+	infer := &inference{options: m.options, log: m.loops, seed: m.infer.seed, kept: m.infer.kept}
+	samples := make([]sample, len(s.paths))
+	for i := range s.paths {
+		samples[i] = sample{tools: m.names(s.paths[i].stats.tokens), each: s.paths[i].each, windows: s.censuses[i].good.take(m.options.MaxSamples)}
 	}
 	evidences, err := infer.examine(ctx, src, samples)
 	if err != nil {
 		return err
 	}
 	for i, e := range evidences {
-		if e.turns == 0 || 2*censuses[i].failures > paths[i].stats.occ {
-			continue
-		}
-		stats := paths[i].stats
-		confidence := []float64{}
-		if stats.level > 1 {
-			confidence = confidences(table, stats)
-		}
-		for _, v := range e.variants {
-			if !linked(v.flow) && (paths[i].share < minLoopShare || stats.level > 1 && !stats.stands()) {
-				continue
-			}
-			m.proved = append(m.proved, proof{log: m.loops, stats: stats, each: paths[i].each, confidence: confidence, flow: v.flow,
-				partial: v.partial, turns: e.turns, windows: e.windows, fit: v.fit, census: censuses[i]})
+		if stats := s.paths[i].stats; e.turns > 0 && 2*s.censuses[i].failures <= stats.occ {
+			m.proveLoop(s, i, e)
 		}
 	}
 	return nil
 }
 
-// loopPaths picks paths that stand out, then those with the most turns in occurrences that loop. Steps that loop in enough sessions, and in a
-// tenth of those of the path, run once per element.
-func (m *miner) loopPaths(all []path, minSessions int) []loopPath {
-	sequences := make([][]uint32, len(all))
-	for i := range all {
-		sequences[i] = all[i].tokens
+// proveLoop keeps the flows of a path whose steps belong together.
+func (m *miner) proveLoop(s *loopSearch, i int, e evidence) {
+	stats := s.paths[i].stats
+	confidence := []float64{}
+	if stats.level > 1 {
+		confidence = confidences(s.table, stats)
 	}
-	places := findAll(m.loops, sequences)
-	var out []loopPath
-	for i := range all {
-		p := loopPath{stats: &all[i], each: make([]bool, all[i].level)}
-		last, sessions := make([]uint32, p.stats.level), make([]int, p.stats.level)
-		for _, w := range places[i] {
-			for k := range p.each {
-				if s := m.loops.session(w.stretch) + 1; m.loops.size(w.at+uint32(k)) > 1 && last[k] != s {
-					last[k] = s
-					sessions[k]++
-				}
-			}
-		}
-		enough := minSessions
-		if p.stats.sessions < minSessions { // kept for what it is part of
-			enough = max(leastGoingOn, p.stats.sessions/2)
-		}
-		for k, n := range sessions {
-			p.each[k] = n >= enough && 10*n >= p.stats.sessions
-		}
-		if !slices.Contains(p.each, true) {
+	for _, v := range e.variants {
+		if !linked(v.flow) && (s.paths[i].share < minLoopShare || stats.level > 1 && !stats.stands()) {
 			continue
 		}
-		looping := 0
-		for _, w := range places[i] {
-			if !m.loops.allows(w, p.each) {
-				continue
-			}
-			p.windows = append(p.windows, w)
+		m.proved = append(m.proved, proof{log: m.loops, stats: stats, each: s.paths[i].each, confidence: confidence, flow: v.flow,
+			partial: v.partial, turns: e.turns, windows: e.windows, fit: v.fit, census: s.censuses[i]})
+	}
+}
+
+// loopPaths picks paths that stand out, then those with the most turns in occurrences that loop.
+func (m *miner) loopPaths(all []path, minSessions int) []loopPath {
+	var out []loopPath
+	sequences := make([][]uint32, 0, len(all))
+	for i, each := range m.loopSteps(all, minSessions) {
+		if slices.Contains(each, true) {
+			out = append(out, loopPath{stats: &all[i], each: each})
+			sequences = append(sequences, all[i].tokens)
+		}
+	}
+	for i, places := range findAll(m.loops, sequences) {
+		p, looping := &out[i], 0
+		p.windows = slices.DeleteFunc(places, func(w window) bool { return !m.loops.allows(w, p.each) })
+		for _, w := range p.windows {
 			if _, n := m.loops.unfolded(w, p.stats.level); n > p.stats.level {
 				p.saves += m.loops.turnsSaved(w, p.stats.level)
 				looping++
 			}
 		}
 		p.share = float64(looping) / float64(max(1, len(p.windows)))
-		if p.saves > 0 {
-			out = append(out, p)
-		}
 	}
+	out = slices.DeleteFunc(out, func(p loopPath) bool { return p.saves == 0 })
+	first := func(p *loopPath) int { return rankBool(m.many() && p.stats.stands() && !p.stats.partOfMore()) }
 	slices.SortFunc(out, func(a, b loopPath) int {
-		return cmp.Or(cmp.Compare(rankBool(m.many() && a.stats.stands() && !a.stats.partOfMore()), rankBool(m.many() && b.stats.stands() && !b.stats.partOfMore())), cmp.Compare(rankBool(a.stats.closed && a.stats.stands()), rankBool(b.stats.closed && b.stats.stands())),
+		return cmp.Or(cmp.Compare(first(&a), first(&b)), cmp.Compare(rankBool(a.stats.closed && a.stats.stands()), rankBool(b.stats.closed && b.stats.stands())),
 			cmp.Compare(b.saves, a.saves), slices.Compare(a.stats.tokens, b.stats.tokens))
 	})
 	return out[:min(len(out), maxLoopPaths)]
+}
+
+// loopSteps says of the steps of each path whether they run once per element: those that loop in enough sessions, and in a
+// tenth of those of the path.
+func (m *miner) loopSteps(all []path, minSessions int) [][]bool {
+	log := m.loops
+	type tally struct{ last, sessions uint32 }
+	sequences, tallies := make([][]uint32, len(all)), make([][]tally, len(all))
+	for i := range all {
+		sequences[i], tallies[i] = all[i].tokens, make([]tally, all[i].level)
+	}
+	findEach(log, sequences, func(i int, w window) {
+		session := log.session(w.stretch) + 1
+		for k := range tallies[i] {
+			if t := &tallies[i][k]; log.size(w.at+uint32(k)) > 1 && t.last != session {
+				t.last = session
+				t.sessions++
+			}
+		}
+	})
+	out := make([][]bool, len(all))
+	for i := range all {
+		enough := minSessions
+		if all[i].sessions < minSessions { // kept for what it is part of
+			enough = max(leastGoingOn, all[i].sessions/2)
+		}
+		out[i] = make([]bool, all[i].level)
+		for k, t := range tallies[i] {
+			out[i][k] = int(t.sessions) >= enough && 10*int(t.sessions) >= all[i].sessions
+		}
+	}
+	return out
 }
 
 // loopCensus is the census of the windows that the path allows; the path's counts become theirs.

@@ -169,7 +169,8 @@ func (m *miner) run(ctx context.Context, src Source) error {
 	if m.options.MaxEvaluated < 0 {
 		return nil
 	}
-	if err := m.foresee(ctx, src); err != nil {
+	loops, pairs := m.findLoops(), m.optionals()
+	if err := m.foresee(ctx, src, loops, pairs); err != nil {
 		return fmt.Errorf("read sessions: %w", err)
 	}
 	next := func() []piece { return m.nextBatch(batchPatterns) }
@@ -193,10 +194,10 @@ func (m *miner) run(ctx context.Context, src Source) error {
 			}
 		}
 	}
-	if err := m.runLoops(ctx, src); err != nil {
+	if err := m.runLoops(ctx, src, loops); err != nil {
 		return fmt.Errorf("infer data flow of loops: %w", err)
 	}
-	return m.runOptional(ctx, src)
+	return m.runOptional(ctx, src, pairs)
 }
 
 // weak are the most frequent closed paths that the null model explains.

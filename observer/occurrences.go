@@ -35,21 +35,30 @@ func takeCensus(log *calls, sequences [][]uint32, samples, perSession int) []cen
 	return out
 }
 
-// findAll finds the windows of the sequences without a failure, overlapping ones, too, at most maxSpans a stretch.
+// findAll finds the windows of the sequences as findEach does.
 func findAll(log *calls, sequences [][]uint32) [][]window {
 	out := make([][]window, len(sequences))
-	here := make([]int, len(sequences)) // windows of the sequence in the stretch
+	findEach(log, sequences, func(k int, w window) { out[k] = append(out[k], w) })
+	return out
+}
+
+// findEach calls fn with the windows of the sequences without a failure, overlapping ones, too, at most maxSpans a
+// stretch.
+func findEach(log *calls, sequences [][]uint32, fn func(sequence int, w window)) {
+	type tally struct{ stretch, windows uint32 } // stretch + 1, and how many windows it had so far
+	here := make([]tally, len(sequences))
 	tree := newPrefixTree(len(log.tools), sequences)
 	for s := range log.stretches() {
-		clear(here)
 		tree.walk(log, uint32(s), func(k int, from, to uint32) {
-			if here[k] < maxSpans && !log.failed[to-1] {
-				here[k]++
-				out[k] = append(out[k], window{stretch: uint32(s), at: from})
+			if here[k].stretch != uint32(s)+1 {
+				here[k] = tally{stretch: uint32(s) + 1}
+			}
+			if here[k].windows < maxSpans && !log.failed[to-1] {
+				here[k].windows++
+				fn(k, window{stretch: uint32(s), at: from})
 			}
 		})
 	}
-	return out
 }
 
 // visit counts the window [from, to) unless it overlaps the last one.

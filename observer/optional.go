@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 )
 
@@ -20,24 +21,19 @@ type optional struct {
 	step         int
 }
 
-// runOptional looks for steps that agents leave out where the result of the step before tells so, and makes one flow of
-// both ways, with a guard.
-func (m *miner) runOptional(ctx context.Context, src Source) error {
-	if m.options.MaxEvaluated < 0 {
-		return nil
+// runOptional looks among pairs for steps that agents leave out where the result of the step before tells so, and makes one
+// flow of both ways, with a guard.
+func (m *miner) runOptional(ctx context.Context, src Source, pairs []optional) error {
+	told, err := m.told(ctx, src, pairs)
+	if err != nil {
+		return fmt.Errorf("look at what is before optional steps: %w", err)
 	}
-	for _, o := range m.optionals() {
-		if slices.ContainsFunc(m.proved, func(p proof) bool { return p.optional != nil && contains(p.stats.tokens, o.whole.tokens) }) {
+	for i := range pairs {
+		o := &pairs[i]
+		if !told[i] || slices.ContainsFunc(m.proved, func(p proof) bool { return p.optional != nil && contains(p.stats.tokens, o.whole.tokens) }) {
 			continue
 		}
-		told, err := m.told(ctx, src, &o)
-		if err != nil || !told {
-			if err != nil {
-				return err
-			}
-			continue
-		}
-		if err := m.proveOptional(ctx, src, &o); err != nil {
+		if err := m.proveOptional(ctx, src, o); err != nil {
 			return err
 		}
 	}
@@ -74,40 +70,51 @@ func (m *miner) optionals() []optional {
 	return out[:min(len(out), maxOptional)]
 }
 
-// censuses are those of both ways.
-func (m *miner) bothWays(o *optional, samples int) []census {
-	return takeCensus(m.log, [][]uint32{o.whole.tokens, o.short.tokens}, samples, m.options.PerSession)
+// bothWays are the censuses of a pair.
+func (m *miner) bothWays(o *optional) []*census {
+	return m.census([]piece{{path: m.index(o.whole.level, o.whole.id)}, {path: m.index(o.short.level, o.short.id)}})
 }
 
-// told takes a first look: whether the results before the step, in a few occurrences, tell the two ways apart.
-func (m *miner) told(ctx context.Context, src Source, o *optional) (bool, error) {
-	before := m.names(o.whole.tokens[o.step-1 : o.step])
+// befores are a few occurrences of the step before the optional one, where agents took it and where they left it out.
+func (m *miner) befores(o *optional) []sample {
 	var samples []sample
-	for _, c := range m.bothWays(o, optionalProbe) {
-		s := sample{tools: before, kept: true}
+	for _, c := range m.bothWays(o) {
+		s := sample{tools: m.names(o.whole.tokens[o.step-1 : o.step]), kept: true}
 		for _, w := range c.good.take(optionalProbe) {
 			s.windows = append(s.windows, window{stretch: w.stretch, at: w.at + uint32(o.step-1)})
 		}
 		samples = append(samples, s)
 	}
+	return samples
+}
+
+// told takes a first look at pairs: whether the results before the step, in a few occurrences, tell the two ways apart.
+func (m *miner) told(ctx context.Context, src Source, pairs []optional) ([]bool, error) {
+	var samples []sample
+	for i := range pairs {
+		samples = append(samples, m.befores(&pairs[i])...)
+	}
 	m.infer.paths, m.infer.forms = newPathTable(), newDerivedTable()
 	records, err := m.infer.readRecords(ctx, src, samples)
 	if err != nil {
-		return false, fmt.Errorf("look at what is before an optional step: %w", err)
+		return nil, err
 	}
-	var cases []guardCase
-	for way := range records {
-		for i := range records[way] {
-			r := &records[way][i]
-			cases = append(cases, guardCase{session: r.session, result: r.before, runs: way == 0})
+	out := make([]bool, len(pairs))
+	for i := range out {
+		var cases []guardCase
+		for way, of := range records[2*i : 2*i+2] {
+			for n := range of {
+				cases = append(cases, guardCase{session: of[n].session, result: of[n].before, runs: way == 0})
+			}
 		}
+		out[i] = m.infer.guard(cases, false) != nil
 	}
-	return m.infer.guard(cases, false) != nil, nil
+	return out, nil
 }
 
 // proveOptional explains the arguments of both ways together, and keeps the flow where nothing is left to the model.
 func (m *miner) proveOptional(ctx context.Context, src Source, o *optional) error {
-	censuses := m.bothWays(o, m.options.MaxSamples)
+	censuses := m.bothWays(o)
 	s := sample{tools: m.names(o.whole.tokens), optional: o.step,
 		windows: censuses[0].good.take(m.options.MaxSamples), short: censuses[1].good.take(m.options.MaxSamples)}
 	evidences, err := m.infer.examine(ctx, src, []sample{s})
@@ -125,13 +132,11 @@ func (m *miner) proveOptional(ctx context.Context, src Source, o *optional) erro
 		return nil
 	}
 	v.flow.Steps[o.step].When = e.guard
-	c := censuses[0]
-	for agent := range censuses[1].seen {
-		c.seen[agent] = struct{}{}
-	}
-	c.failures, c.agents = failures, len(c.seen)
+	agents := maps.Clone(censuses[0].seen)
+	maps.Copy(agents, censuses[1].seen)
+	c := &census{good: censuses[0].good, failures: failures, agents: len(agents)}
 	m.proved = append(m.proved, proof{log: m.log, stats: stats, optional: o, confidence: m.optionalConfidence(o), flow: v.flow,
-		turns: e.turns, windows: e.windows, fit: v.fit, census: &c, shortGood: censuses[1].good})
+		turns: e.turns, windows: e.windows, fit: v.fit, census: c, shortGood: censuses[1].good})
 	return nil
 }
 
