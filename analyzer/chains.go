@@ -32,7 +32,10 @@ type chainEdge struct {
 
 // find lists the chains of two to depth tools, best first. Each step has its required inputs from steps before it
 // or from the chain's own inputs, and at least one of them, by a telling name, from the step right before it.
-func (m *matrix) find(depth int) []chain {
+func (m *matrix) find(depth int) []chain { return m.findFrom(depth, -1) }
+
+// findFrom lists those that begin with one tool; -1 is any.
+func (m *matrix) findFrom(depth, from int) []chain {
 	var found []chain
 	var extend func(tools []int, edges [][]chainEdge)
 	extend = func(tools []int, edges [][]chainEdge) {
@@ -61,7 +64,9 @@ func (m *matrix) find(depth int) []chain {
 		}
 	}
 	for i := range m.tools {
-		extend([]int{i}, nil)
+		if from < 0 || i == from {
+			extend([]int{i}, nil)
+		}
 	}
 	slices.SortStableFunc(found, func(a, b chain) int {
 		return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(len(a.tools), len(b.tools)), slices.Compare(a.tools, b.tools))

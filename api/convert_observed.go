@@ -7,6 +7,7 @@ import (
 	"pave/analyzer"
 	"pave/api/gen"
 	"pave/flows/value"
+	"pave/governance"
 	"pave/ingest"
 	"pave/observer"
 )
@@ -123,7 +124,7 @@ func known(n int64) *int64 {
 // Pattern is the wire form of a mined pattern.
 func Pattern(p observer.Pattern) gen.Pattern {
 	return gen.Pattern{
-		Tools: present(p.Tools), Occurrences: p.Occurrences, Sessions: p.Sessions, Agents: p.Agents,
+		ID: governance.PatternID(p.Tools), Tools: present(p.Tools), Occurrences: p.Occurrences, Sessions: p.Sessions, Agents: p.Agents,
 		StepConfidence: p.StepConfidence, Expected: p.Expected, Excess: p.Excess, Z: finite(p.Z), Score: finite(p.Score),
 		Success: p.Success, SuccessLower: p.SuccessLower, TurnsSaved: p.TurnsSaved, CutFrom: p.CutFrom,
 		Partial: p.Partial, Secondary: p.Secondary, Stability: stability(p.Stability),
@@ -240,12 +241,14 @@ func Savings(s analyzer.Savings) gen.Savings {
 // Evidence is the wire form of what stands behind a candidate.
 func Evidence(e analyzer.Evidence) gen.Evidence {
 	out := gen.Evidence{From: utc(e.Window.From), To: utc(e.Window.To), Sessions: e.Window.Sessions, Calls: e.Window.Calls,
-		SchemaEdges: list(e.SchemaEdges, func(x analyzer.SchemaEdge) gen.SchemaEdge {
-			return gen.SchemaEdge{Producer: x.Producer, OutputField: x.OutputField, Consumer: x.Consumer, InputField: x.InputField, Rule: x.Rule}
-		})}
+		SchemaEdges: list(e.SchemaEdges, schemaEdge)}
 	if e.Pattern != nil {
 		p := Pattern(*e.Pattern)
 		out.Pattern = &p
 	}
 	return out
+}
+
+func schemaEdge(x analyzer.SchemaEdge) gen.SchemaEdge {
+	return gen.SchemaEdge{Producer: x.Producer, OutputField: x.OutputField, Consumer: x.Consumer, InputField: x.InputField, Rule: x.Rule}
 }

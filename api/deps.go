@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"pave/analyzer"
 	"pave/executor"
 	"pave/executor/bind/worker"
 	"pave/flows"
@@ -110,6 +111,8 @@ type Proposals interface {
 	Promote(ctx context.Context, actor governance.Actor, ref string, req governance.PromoteRequest) (*governance.FlowVersion, error)
 	BulkReject(ctx context.Context, actor governance.Actor, items []governance.BulkItem, reason string) ([]governance.BulkOutcome, error)
 	Rejections(ctx context.Context, actor governance.Actor, limit int) ([]governance.Rejection, error)
+	Reserve(ctx context.Context, actor governance.Actor, ref string) (*governance.Proposal, error)
+	Release(ctx context.Context, actor governance.Actor, ref string) (*governance.Proposal, error)
 }
 
 // Discussion is what reviewers say and find out about a proposal.
@@ -143,6 +146,11 @@ type Tools interface {
 	ToolDrift(ctx context.Context, actor governance.Actor, name string) (d *diff.ToolDiff, against string, err error)
 	PinTool(ctx context.Context, actor governance.Actor, name string, req governance.PinRequest) (governance.ApplyReport, error)
 	MCPServers(ctx context.Context, actor governance.Actor) ([]governance.MCPServer, error)
+	Compatibility(ctx context.Context, actor governance.Actor, tool string) (*governance.Compatible, error)
+	Chains(ctx context.Context, actor governance.Actor, q analyzer.ChainQuery) (chains []analyzer.Chain, of string, err error)
+	Schemas(ctx context.Context, actor governance.Actor) ([]governance.Schema, error)
+	Schema(ctx context.Context, actor governance.Actor, name string) (*governance.Schema, error)
+	PutSchema(ctx context.Context, actor governance.Actor, name string, schema flows.RawSchema, ifRevision int64) (*governance.Schema, error)
 }
 
 // Runs runs flows.
@@ -200,6 +208,8 @@ type Mining interface {
 	Begin(ctx context.Context, actor governance.Actor, req governance.MiningRequest) (*governance.MiningRun, error)
 	// Status tells how the loop stands.
 	Status() loop.Status
+	// Follow reads the events of a pass behind one of them, 0 for all.
+	Follow(ctx context.Context, actor governance.Actor, id string, after int64) (*loop.Follower, error)
 	// Explain says why a path is or is not proposed.
 	Explain(ctx context.Context, actor governance.Actor, tools []string) (*loop.Explanation, error)
 }
@@ -208,6 +218,7 @@ type Mining interface {
 type Passes interface {
 	// MiningRun reads a pass; id "" is the newest that is done.
 	MiningRun(ctx context.Context, actor governance.Actor, id string) (*governance.MiningRun, error)
+	MiningRuns(ctx context.Context, actor governance.Actor, limit int, cursor string) (statestore.Page[governance.MiningRun], error)
 }
 
 // Keys is authentication.
@@ -238,6 +249,7 @@ type Admin interface {
 	Audit(ctx context.Context, actor governance.Actor, after int64, limit int) ([]governance.AuditEvent, error)
 	VerifyAudit(ctx context.Context, actor governance.Actor) (int64, error)
 	ExportAudit(ctx context.Context, actor governance.Actor, w io.Writer) error
+	Usage(ctx context.Context, actor governance.Actor, from, to time.Time) ([]governance.Usage, error)
 }
 
 // Reports computes reports.

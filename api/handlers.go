@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"pave/api/gen"
+	"pave/ingest/store"
 )
 
 // handlers implements the operations of the contract. Each decodes, calls one domain method and encodes.
@@ -42,9 +43,8 @@ func (h *handlers) GetService(ctx context.Context, _ gen.GetServiceRequestObject
 		return nil, storeError(err)
 	}
 	out := gen.GetService200JSONResponse{StartedAt: utc(h.s.started), RetentionDays: int(h.s.deps.Status.Retention() / (24 * time.Hour)),
-		Stored: gen.Stored{Events: stats.Events, ToolCalls: stats.ToolCalls, LlmCalls: stats.LLMCalls, Sessions: stats.Sessions,
-			WaitingSessions: stats.DirtySessions, Runs: stats.Runs, Bytes: stats.Bytes},
-		Lost: []gen.Lost{}, DeadLetters: h.s.deps.DeadLetters.Count()}
+		Stored: stored(stats),
+		Lost:   []gen.Lost{}, DeadLetters: h.s.deps.DeadLetters.Count()}
 	h.s.deps.Losses.each(func(kind Loss, n int64, last time.Time) {
 		what := gen.LostWhatRecords
 		if kind.Requests {
@@ -53,4 +53,9 @@ func (h *handlers) GetService(ctx context.Context, _ gen.GetServiceRequestObject
 		out.Lost = append(out.Lost, gen.Lost{Via: gen.LostVia(kind.Via), What: what, Reason: kind.Reason, Count: n, LastAt: utc(last)})
 	})
 	return out, nil
+}
+
+func stored(stats store.Stats) gen.Stored {
+	return gen.Stored{Events: stats.Events, ToolCalls: stats.ToolCalls, LlmCalls: stats.LLMCalls, Sessions: stats.Sessions,
+		WaitingSessions: stats.DirtySessions, Runs: stats.Runs, Bytes: stats.Bytes}
 }

@@ -67,7 +67,10 @@ func (h *handlers) ReviewProposal(ctx context.Context, r gen.ReviewProposalReque
 		return nil, err
 	}
 	p, err := h.s.deps.Proposals.Review(ctx, actorFrom(ctx), r.ID, governance.ReviewRequest{
-		Verdict: governance.Verdict(r.Body.Verdict), Feedback: governance.Feedback(r.Body.Feedback), Digest: r.Body.Digest, Comment: r.Body.Comment, IfRevision: revision})
+		Verdict: governance.Verdict(r.Body.Verdict), Feedback: governance.Feedback(r.Body.Feedback), Digest: r.Body.Digest, Comment: r.Body.Comment, IfRevision: revision,
+		Safety: list(r.Body.Safety, func(d gen.SafetyDeclaration) governance.SafetyDeclaration {
+			return governance.SafetyDeclaration{Tool: d.Tool, SideEffects: flows.SideEffects(d.SideEffects), Reason: d.Reason}
+		})})
 	if err != nil {
 		return nil, err
 	}
@@ -124,7 +127,7 @@ func proposalAnswer(p *governance.Proposal) (gen.ProposalAnswerJSONResponse, err
 			Description: s.Description, Tools: s.Tools, Author: s.Author, Editors: s.Editors, Safety: s.Safety, Unbound: s.Unbound,
 			Warnings: s.Warnings, Rank: s.Rank, Score: s.Score, Occurrences: s.Occurrences, Sessions: s.Sessions, Sampled: s.Sampled,
 			Explained: s.Explained, Needs: s.Needs, Approvals: s.Approvals, Savings: s.Savings, PromotedAs: s.PromotedAs,
-			Changed: s.Changed, Returned: s.Returned, Assignee: s.Assignee, Labels: s.Labels, Closed: s.Closed, CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt,
+			Changed: s.Changed, Returned: s.Returned, Assignee: s.Assignee, Labels: s.Labels, Closed: s.Closed, Reservation: s.Reservation, CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt,
 			PatternKey: p.PatternKey, Flow: doc, Evidence: Evidence(p.Evidence), Reviews: list(p.Reviews, reviewOf),
 			ReplayCheck: replayCheck(p.Check), Shadow: shadowOf(p.Shadow), NextVersion: bumpOf(p.Next), UnboundBy: p.Binders,
 		},
@@ -141,6 +144,9 @@ func proposalSummary(p governance.Proposal) gen.ProposalSummary {
 	}
 	if c := p.Closed; c != nil {
 		out.Closed = &gen.Closing{By: c.By, Reason: c.Reason, At: utc(c.At)}
+	}
+	if r := p.Reserved; r != nil {
+		out.Reservation = &gen.Reservation{By: r.By, Until: utc(r.Until)}
 	}
 	if pattern := p.Evidence.Pattern; pattern != nil {
 		out.Occurrences, out.Sessions = pattern.Occurrences, pattern.Sessions

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -11,6 +12,7 @@ import (
 
 	"pave/api/gen"
 	"pave/flows"
+	"pave/governance/loop"
 	"pave/governance/runs"
 )
 
@@ -21,36 +23,78 @@ const (
 	readerPatience = 10 * time.Second
 )
 
+// lastEvent reads the header of a reader that comes back; 0 is none.
+func lastEvent(header string) (int64, error) {
+	if header == "" {
+		return 0, nil
+	}
+	n, err := strconv.ParseInt(strings.TrimSpace(header), 10, 64)
+	if err != nil || n < 0 {
+		return 0, flows.NewError(flows.CodeInvalid, "Last-Event-ID is not the id of an event of this stream",
+			flows.ErrorDetail{Pointer: "Last-Event-ID", Code: "invalid", Detail: "a number that the stream gave"})
+	}
+	return n, nil
+}
+
 // StreamRunEvents streams the events of a run.
 func (h *handlers) StreamRunEvents(ctx context.Context, r gen.StreamRunEventsRequestObject) (gen.StreamRunEventsResponseObject, error) {
-	after := int64(0)
-	if id := r.Params.LastEventID; id != "" {
-		n, err := strconv.ParseInt(strings.TrimSpace(id), 10, 64)
-		if err != nil {
-			return nil, flows.NewError(flows.CodeInvalid, "Last-Event-ID is not the id of an event of this run",
-				flows.ErrorDetail{Pointer: "Last-Event-ID", Code: "invalid", Detail: "a number that the stream gave"})
-		}
-		after = n
+	after, err := lastEvent(r.Params.LastEventID)
+	if err != nil {
+		return nil, err
 	}
 	events, err := h.s.deps.Runs.Events(ctx, actorFrom(ctx), r.ID, after)
 	if err != nil {
 		return nil, err
 	}
-	return &eventStream{ctx: ctx, events: events, beat: heartbeat, stop: h.s.drained}, nil
+	return &eventStream{ctx: ctx, beat: heartbeat, stop: h.s.drained, close: events.Close, ended: runs.ErrEnded, read: func(ctx context.Context) ([]byte, error) {
+		batch, err := events.Next(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return eventText(batch)
+	}}, nil
 }
 
-// eventStream answers with server-sent events until the run has ended, the reader has gone or is too slow, or the
-// service stops.
+// StreamMiningRunEvents streams the events of a mining pass.
+func (h *handlers) StreamMiningRunEvents(ctx context.Context, r gen.StreamMiningRunEventsRequestObject) (gen.StreamMiningRunEventsResponseObject, error) {
+	after, err := lastEvent(r.Params.LastEventID)
+	if err != nil {
+		return nil, err
+	}
+	events, err := h.s.deps.Mining.Follow(ctx, actorFrom(ctx), r.ID, after)
+	if err != nil {
+		return nil, err
+	}
+	return &eventStream{ctx: ctx, beat: heartbeat, stop: h.s.drained, close: func() {}, ended: loop.ErrEnded, read: func(ctx context.Context) ([]byte, error) {
+		batch, err := events.Next(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return miningEventText(batch)
+	}}, nil
+}
+
+// eventStream answers with server-sent events until they have ended, the reader has gone or is too slow, or the service
+// stops.
 type eventStream struct {
-	ctx    context.Context
-	events *runs.Reader
-	beat   time.Duration
-	stop   <-chan struct{}
+	ctx   context.Context
+	read  func(context.Context) ([]byte, error) // the next events as text
+	ended error                                 // what read says at the end
+	close func()
+	beat  time.Duration
+	stop  <-chan struct{}
 }
 
 // VisitStreamRunEventsResponse implements gen.StreamRunEventsResponseObject.
-func (s *eventStream) VisitStreamRunEventsResponse(w http.ResponseWriter) error {
-	defer s.events.Close()
+func (s *eventStream) VisitStreamRunEventsResponse(w http.ResponseWriter) error { return s.write(w) }
+
+// VisitStreamMiningRunEventsResponse implements gen.StreamMiningRunEventsResponseObject.
+func (s *eventStream) VisitStreamMiningRunEventsResponse(w http.ResponseWriter) error {
+	return s.write(w)
+}
+
+func (s *eventStream) write(w http.ResponseWriter) error {
+	defer s.close()
 	ctx, cancel := context.WithCancel(s.ctx)
 	defer cancel()
 	go func() {
@@ -60,8 +104,8 @@ func (s *eventStream) VisitStreamRunEventsResponse(w http.ResponseWriter) error 
 		case <-ctx.Done():
 		}
 	}()
-	batch, err := s.next(ctx)
-	if errors.Is(err, runs.ErrEnded) {
+	text, err := s.next(ctx)
+	if errors.Is(err, s.ended) {
 		w.WriteHeader(http.StatusNoContent)
 		return nil
 	}
@@ -71,31 +115,46 @@ func (s *eventStream) VisitStreamRunEventsResponse(w http.ResponseWriter) error 
 	w.WriteHeader(http.StatusOK)
 	control := http.NewResponseController(w)
 	for err == nil {
-		text := []byte(": still here\n\n")
-		if len(batch) > 0 {
-			if text, err = eventText(batch); err != nil {
-				return err
-			}
-		}
 		_ = control.SetWriteDeadline(time.Now().Add(readerPatience)) // callers within the process have no connection
 		if _, err := w.Write(text); err != nil {
 			return nil // the reader has gone
 		}
 		_ = control.Flush()
-		batch, err = s.next(ctx)
+		text, err = s.next(ctx)
 	}
 	return nil
 }
 
-// next waits for events; none after the time of a heartbeat.
-func (s *eventStream) next(ctx context.Context) ([]runs.Event, error) {
+// next waits for events; after the time of a heartbeat it is a comment.
+func (s *eventStream) next(ctx context.Context) ([]byte, error) {
 	short, cancel := context.WithTimeout(ctx, s.beat)
 	defer cancel()
-	batch, err := s.events.Next(short)
+	text, err := s.read(short)
 	if err != nil && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
-		return nil, nil
+		return []byte(": still here\n\n"), nil
 	}
-	return batch, err
+	return text, err
+}
+
+// miningEventText writes events of a pass in the form of the protocol.
+func miningEventText(batch []loop.Event) ([]byte, error) {
+	var out []byte
+	for _, ev := range batch {
+		data := gen.MiningEvent{Kind: gen.MiningEventKindPhase, Phase: ev.Phase}
+		switch {
+		case ev.Run != nil:
+			run := miningRun(ev.Run)
+			data = gen.MiningEvent{Kind: gen.MiningEventKindMiningRun, MiningRun: &run}
+		case ev.Progress != nil:
+			data = gen.MiningEvent{Kind: gen.MiningEventKindProgress, Stage: ev.Progress.Stage, Done: ev.Progress.Done, Total: ev.Progress.Total}
+		}
+		text, err := json.Marshal(data)
+		if err != nil {
+			return nil, err
+		}
+		out = fmt.Appendf(out, "id: %d\nevent: %s\ndata: %s\n\n", ev.Seq, data.Kind, text)
+	}
+	return out, nil
 }
 
 // eventText writes events in the form of the protocol.

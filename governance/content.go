@@ -29,6 +29,7 @@ type proposalBody struct {
 	Labels     []string          `json:",omitempty"`
 	Closed     *Closing          `json:",omitempty"`
 	ToolHashes map[string]string `json:",omitempty"`
+	Reserved   *Reservation      `json:",omitempty"`
 }
 
 // decode reads JSON so that numbers keep their exact text.
@@ -63,7 +64,7 @@ func load(r *store.Reader, tenant string, row store.ProposalRow) (*entry, error)
 		Evidence: body.Evidence, Savings: body.Savings, Safety: body.Safety, Warnings: body.Warnings, Rank: row.Rank,
 		Score: row.Score, CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt, PromotedAs: row.PromotedAs,
 		Returned: body.Returned, Changed: body.Changed, Assignee: row.Assignee, Labels: body.Labels, Closed: body.Closed,
-		ToolHashes: body.ToolHashes,
+		ToolHashes: body.ToolHashes, Reserved: body.Reserved,
 	}}
 	for _, v := range reviews {
 		e.Reviews = append(e.Reviews, Review{ID: v.ID, Principal: v.Principal, Verdict: Verdict(v.Verdict), Feedback: Feedback(v.Feedback), Digest: v.Digest,
@@ -76,7 +77,7 @@ func load(r *store.Reader, tenant string, row store.ProposalRow) (*entry, error)
 func (e *entry) toRow() (store.ProposalRow, error) {
 	body, err := json.Marshal(proposalBody{Flow: e.Flow, Editors: e.Editors, Evidence: e.Evidence, Savings: e.Savings, Safety: e.Safety,
 		Warnings: e.Warnings, Returned: e.Returned, Changed: e.Changed, Labels: e.Labels, Closed: e.Closed,
-		ToolHashes: e.ToolHashes})
+		ToolHashes: e.ToolHashes, Reserved: e.Reserved})
 	if err != nil {
 		return store.ProposalRow{}, fmt.Errorf("encode proposal: %w", err)
 	}
@@ -315,7 +316,10 @@ func (p Policy) judge(proposal *Proposal, c content) {
 
 // rejudge stores the new state and safety of open proposals after tools or the policy changed; names nil means
 // all of them, else those that use one of the tools.
-func (c *change) rejudge(names []string) error {
+func (c *change) rejudge(names []string) error { return c.rejudgeBut("", names) }
+
+// rejudgeBut leaves out the proposal that is being changed.
+func (c *change) rejudgeBut(id string, names []string) error {
 	rows, err := c.ProposalsInStates(c.tenant, openStates...)
 	if err != nil {
 		return err
@@ -325,6 +329,9 @@ func (c *change) rejudge(names []string) error {
 		return err
 	}
 	for _, row := range rows {
+		if row.ID == id {
+			continue
+		}
 		e, err := load(&c.Reader, c.tenant, row)
 		if err != nil {
 			return err

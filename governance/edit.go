@@ -61,8 +61,13 @@ func (s *Service) Edit(ctx context.Context, actor Actor, ref string, req EditReq
 		return nil, err
 	}
 	edited := false
-	p, err := s.changeProposal(ctx, actor, ref, req.action(), req.IfRevision, func(c *change, e *entry, _ content, _ Decision) error {
+	p, err := s.changeProposal(ctx, actor, ref, req.action(), req.IfRevision, func(c *change, e *entry, _ content, _ Decision) (err error) {
 		before := e.Digest
+		if req.Flow != nil {
+			if req.Flow, err = c.inlined(req.Flow); err != nil {
+				return err
+			}
+		}
 		if err := e.redraftBy(&req); err != nil {
 			return err
 		}

@@ -2,9 +2,12 @@ package governance
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"pave/governance/store"
@@ -103,6 +106,24 @@ func (r *MiningRun) NotPaved() []observer.Blocked {
 		out = append(out, b)
 	}
 	return out
+}
+
+// PatternID names a path in addresses.
+func PatternID(tools []string) string {
+	sum := sha256.Sum256([]byte(strings.Join(tools, "\x00")))
+	return hex.EncodeToString(sum[:8])
+}
+
+// Pattern finds a pattern of the pass by its id; nil when there is none.
+func (r *MiningRun) Pattern(id string) *observer.Pattern {
+	if r.Result == nil {
+		return nil
+	}
+	i := slices.IndexFunc(r.Result.Patterns, func(p observer.Pattern) bool { return PatternID(p.Tools) == id })
+	if i < 0 {
+		return nil
+	}
+	return &r.Result.Patterns[i]
 }
 
 func miningRun(row store.MiningRow) (*MiningRun, error) {

@@ -71,6 +71,14 @@ type Proposal struct {
 	// ToolHashes are the schema hashes of the draft's declared tools as the approvals (or the rejection) saw
 	// them. Promotion refuses when one of them changed since.
 	ToolHashes map[string]string
+	// Reserved says who reads it now, so that others take another one; nil when nobody ever did.
+	Reserved *Reservation
+}
+
+// Reservation is a claim on reading a proposal. It holds nobody up.
+type Reservation struct {
+	By    string
+	Until time.Time
 }
 
 // Closing is the end of a proposal that was rejected, withdrawn or superseded.

@@ -440,8 +440,11 @@ func (s *Service) submit(ctx context.Context, actor Actor, flow *flows.Flow, sou
 	}
 	var e *entry
 	err := s.update(ctx, actor, ActionPropose, func(c *change) error {
-		digest := flows.Digest(flow)
-		draft := *flow
+		given, err := c.inlined(flow)
+		if err != nil {
+			return err
+		}
+		digest, draft := flows.Digest(given), *given
 		draft.Status = flows.StatusNeedsReview
 		key := "submitted:" + flow.Name
 		rows, err := c.ProposalsNamed(c.tenant, flow.Name)

@@ -81,15 +81,20 @@ func (s *Service) Proposal(ctx context.Context, actor Actor, ref string) (p *Pro
 // ReviewRequest is a verdict. Digest says which content was read: an approval must name it, other verdicts may.
 // A rejection and a request for changes need a comment. IfRevision 0 means that none was given.
 type ReviewRequest struct {
-	Verdict    Verdict
-	Feedback   Feedback // of a request for changes; "" is FeedbackOther
-	Digest     string
-	Comment    string
+	Verdict  Verdict
+	Feedback Feedback // of a request for changes; "" is FeedbackOther
+	Digest   string
+	Comment  string
+	// Safety declares what tools of the draft do whose safety is not known; only with an approval.
+	Safety     []SafetyDeclaration
 	IfRevision int64
 }
 
 func (r *ReviewRequest) check() error {
 	if err := r.checkFeedback(); err != nil {
+		return err
+	}
+	if err := r.checkSafety(); err != nil {
 		return err
 	}
 	switch r.Verdict {
@@ -139,6 +144,12 @@ func (s *Service) Review(ctx context.Context, actor Actor, ref string, req Revie
 		if req.Digest != "" && req.Digest != e.Digest {
 			return flows.NewError(flows.CodeStale, fmt.Sprintf(
 				"the draft changed since it was read: its digest is %s now; read it again", e.Digest))
+		}
+		if len(req.Safety) > 0 {
+			var err error
+			if now, err = c.declareSafety(e, req.Safety); err != nil {
+				return err
+			}
 		}
 		if req.Verdict == VerdictApprove {
 			if err := c.checkApprovable(e.Flow, now); err != nil {

@@ -152,6 +152,20 @@ type ClientInterface interface {
 	// Corresponds with GET /api/v1/capabilities (the `ListCapabilities` operationId).
 	ListCapabilities(ctx context.Context, params *ListCapabilitiesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ListChains Sequences of tools that their schemas allow, best first, whether agents walk them or not.
+	//
+	// The search stops at 20,000 chains. The cursor is good until a tool changes.
+	//
+	// Corresponds with GET /api/v1/chains (the `ListChains` operationId).
+	ListChains(ctx context.Context, params *ListChainsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetCompatibility Which fields of a tool's result fill required inputs of other tools, by schemas and names.
+	//
+	// Of declared tools and of those whose schemas were inferred from recorded values. The cursor is good until a tool changes.
+	//
+	// Corresponds with GET /api/v1/compatibility (the `GetCompatibility` operationId).
+	GetCompatibility(ctx context.Context, params *GetCompatibilityParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ListDeadLetters Telemetry requests that could not be read, oldest first.
 	//
 	// Corresponds with GET /api/v1/dead-letters (the `ListDeadLetters` operationId).
@@ -347,6 +361,11 @@ type ClientInterface interface {
 	// Corresponds with GET /api/v1/me (the `GetMe` operationId).
 	GetMe(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ListMiningRuns Passes, the newest first, without what they found.
+	//
+	// Corresponds with GET /api/v1/mining-runs (the `ListMiningRuns` operationId).
+	ListMiningRuns(ctx context.Context, params *ListMiningRunsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// StartMiningRunWithBody Mine the recorded sessions and put what was found in the queue.
 	//
 	// One pass at a time. Sessions are assembled first, without the quiet period.
@@ -370,6 +389,15 @@ type ClientInterface interface {
 	// Corresponds with GET /api/v1/mining-runs/{id} (the `GetMiningRun` operationId).
 	GetMiningRun(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// StreamMiningRunEvents The events of a pass as server-sent events.
+	//
+	// Each has its number as `id`, its kind as `event` and a `MiningEvent` as `data`. With `Last-Event-ID` the stream goes on
+	// after that event. A comment comes every 15 seconds. The last event is of kind `mining_run`; then the stream ends, and
+	// asking again is answered 204. Only the newest progress within a phase is told. Readers that are too slow are cut off.
+	//
+	// Corresponds with GET /api/v1/mining-runs/{id}/events (the `StreamMiningRunEvents` operationId).
+	StreamMiningRunEvents(ctx context.Context, id ID, params *StreamMiningRunEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// GetMiningStatus How the mining loop stands.
 	//
 	// Corresponds with GET /api/v1/mining-status (the `GetMiningStatus` operationId).
@@ -386,6 +414,18 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /api/v1/patterns/explanation (the `ExplainPattern` operationId).
 	ExplainPattern(ctx context.Context, params *ExplainPatternParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetPattern One pattern of the last pass.
+	//
+	// Corresponds with GET /api/v1/patterns/{id} (the `GetPattern` operationId).
+	GetPattern(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListPatternOccurrences Where a pattern of the last pass occurs, as far as the pass kept it.
+	//
+	// A pass keeps at most 30 occurrences of a pattern; `total` counts all.
+	//
+	// Corresponds with GET /api/v1/patterns/{id}/occurrences (the `ListPatternOccurrences` operationId).
+	ListPatternOccurrences(ctx context.Context, id ID, params *ListPatternOccurrencesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetPolicy Who and how many must approve.
 	//
@@ -532,6 +572,18 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /api/v1/proposals/{id}/replay-checks (the `CheckProposal` operationId).
 	CheckProposal(ctx context.Context, id ProposalIDParam, body CheckProposalJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ReleaseProposal End the caller's reservation.
+	//
+	// Corresponds with DELETE /api/v1/proposals/{id}/reservation (the `ReleaseProposal` operationId).
+	ReleaseProposal(ctx context.Context, id ProposalIDParam, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ReserveProposal Say that the caller reads a proposal now, so that others take another one.
+	//
+	// For 15 minutes; again to renew it. It holds nobody up. 409 while another's reservation lasts.
+	//
+	// Corresponds with PUT /api/v1/proposals/{id}/reservation (the `ReserveProposal` operationId).
+	ReserveProposal(ctx context.Context, id ProposalIDParam, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ReviewProposalWithBody Approve, reject, or request changes.
 	//
@@ -705,10 +757,37 @@ type ClientInterface interface {
 	// Corresponds with POST /api/v1/runs/{id}/resume (the `ResumeRun` operationId).
 	ResumeRun(ctx context.Context, id ID, params *ResumeRunParams, body ResumeRunJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ListSchemas Registered JSON Schemas by name.
+	//
+	// Flows name them in `input_schema_ref`, `output_schema_ref` and `context_schema_ref`. A draft takes the schema when it is
+	// put into the queue; what is registered later changes no flow.
+	//
+	// Corresponds with GET /api/v1/schemas (the `ListSchemas` operationId).
+	ListSchemas(ctx context.Context, params *ListSchemasParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// GetFlowSchema The JSON Schema (2020-12) of flow files.
 	//
 	// Corresponds with GET /api/v1/schemas/flow (the `GetFlowSchema` operationId).
 	GetFlowSchema(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetSchema One registered schema.
+	//
+	// Corresponds with GET /api/v1/schemas/{name} (the `GetSchema` operationId).
+	GetSchema(ctx context.Context, name SchemaNameParam, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PutSchemaWithBody Register a schema, or replace the one of the ETag in If-Match; `"0"` where there must be none yet.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PUT /api/v1/schemas/{name} (the `PutSchema` operationId).
+	PutSchemaWithBody(ctx context.Context, name SchemaNameParam, params *PutSchemaParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PutSchema Register a schema, or replace the one of the ETag in If-Match; `"0"` where there must be none yet.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PUT /api/v1/schemas/{name} (the `PutSchema` operationId).
+	PutSchema(ctx context.Context, name SchemaNameParam, params *PutSchemaParams, body PutSchemaJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetService What the service holds, for how long, and what it could not take.
 	//
@@ -901,6 +980,13 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /api/v1/ui-session (the `SignIn` operationId).
 	SignIn(ctx context.Context, body SignInJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetUsage Who used the installation, and what it holds.
+	//
+	// Every principal that has a key, ran a flow or changed something in the time.
+	//
+	// Corresponds with GET /api/v1/usage (the `GetUsage` operationId).
+	GetUsage(ctx context.Context, params *GetUsageParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListWebhooks Webhooks without their secrets, oldest first.
 	//
@@ -1284,6 +1370,40 @@ func (c *Client) VerifyAuditLog(ctx context.Context, reqEditors ...RequestEditor
 // Corresponds with GET /api/v1/capabilities (the `ListCapabilities` operationId).
 func (c *Client) ListCapabilities(ctx context.Context, params *ListCapabilitiesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewListCapabilitiesRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListChains Sequences of tools that their schemas allow, best first, whether agents walk them or not.
+//
+// The search stops at 20,000 chains. The cursor is good until a tool changes.
+//
+// Corresponds with GET /api/v1/chains (the `ListChains` operationId).
+func (c *Client) ListChains(ctx context.Context, params *ListChainsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListChainsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetCompatibility Which fields of a tool's result fill required inputs of other tools, by schemas and names.
+//
+// Of declared tools and of those whose schemas were inferred from recorded values. The cursor is good until a tool changes.
+//
+// Corresponds with GET /api/v1/compatibility (the `GetCompatibility` operationId).
+func (c *Client) GetCompatibility(ctx context.Context, params *GetCompatibilityParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetCompatibilityRequest(c.Server, params)
 	if err != nil {
 		return nil, err
 	}
@@ -1749,6 +1869,21 @@ func (c *Client) GetMe(ctx context.Context, reqEditors ...RequestEditorFn) (*htt
 	return c.Client.Do(req)
 }
 
+// ListMiningRuns Passes, the newest first, without what they found.
+//
+// Corresponds with GET /api/v1/mining-runs (the `ListMiningRuns` operationId).
+func (c *Client) ListMiningRuns(ctx context.Context, params *ListMiningRunsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListMiningRunsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // StartMiningRunWithBody Mine the recorded sessions and put what was found in the queue.
 //
 // One pass at a time. Sessions are assembled first, without the quiet period.
@@ -1802,6 +1937,25 @@ func (c *Client) GetMiningRun(ctx context.Context, id ID, reqEditors ...RequestE
 	return c.Client.Do(req)
 }
 
+// StreamMiningRunEvents The events of a pass as server-sent events.
+//
+// Each has its number as `id`, its kind as `event` and a `MiningEvent` as `data`. With `Last-Event-ID` the stream goes on
+// after that event. A comment comes every 15 seconds. The last event is of kind `mining_run`; then the stream ends, and
+// asking again is answered 204. Only the newest progress within a phase is told. Readers that are too slow are cut off.
+//
+// Corresponds with GET /api/v1/mining-runs/{id}/events (the `StreamMiningRunEvents` operationId).
+func (c *Client) StreamMiningRunEvents(ctx context.Context, id ID, params *StreamMiningRunEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewStreamMiningRunEventsRequest(c.Server, id, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // GetMiningStatus How the mining loop stands.
 //
 // Corresponds with GET /api/v1/mining-status (the `GetMiningStatus` operationId).
@@ -1839,6 +1993,38 @@ func (c *Client) ListPatterns(ctx context.Context, params *ListPatternsParams, r
 // Corresponds with GET /api/v1/patterns/explanation (the `ExplainPattern` operationId).
 func (c *Client) ExplainPattern(ctx context.Context, params *ExplainPatternParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewExplainPatternRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetPattern One pattern of the last pass.
+//
+// Corresponds with GET /api/v1/patterns/{id} (the `GetPattern` operationId).
+func (c *Client) GetPattern(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetPatternRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListPatternOccurrences Where a pattern of the last pass occurs, as far as the pass kept it.
+//
+// A pass keeps at most 30 occurrences of a pattern; `total` counts all.
+//
+// Corresponds with GET /api/v1/patterns/{id}/occurrences (the `ListPatternOccurrences` operationId).
+func (c *Client) ListPatternOccurrences(ctx context.Context, id ID, params *ListPatternOccurrencesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListPatternOccurrencesRequest(c.Server, id, params)
 	if err != nil {
 		return nil, err
 	}
@@ -2185,6 +2371,38 @@ func (c *Client) CheckProposalWithBody(ctx context.Context, id ProposalIDParam, 
 // Corresponds with POST /api/v1/proposals/{id}/replay-checks (the `CheckProposal` operationId).
 func (c *Client) CheckProposal(ctx context.Context, id ProposalIDParam, body CheckProposalJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewCheckProposalRequest(c.Server, id, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ReleaseProposal End the caller's reservation.
+//
+// Corresponds with DELETE /api/v1/proposals/{id}/reservation (the `ReleaseProposal` operationId).
+func (c *Client) ReleaseProposal(ctx context.Context, id ProposalIDParam, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewReleaseProposalRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ReserveProposal Say that the caller reads a proposal now, so that others take another one.
+//
+// For 15 minutes; again to renew it. It holds nobody up. 409 while another's reservation lasts.
+//
+// Corresponds with PUT /api/v1/proposals/{id}/reservation (the `ReserveProposal` operationId).
+func (c *Client) ReserveProposal(ctx context.Context, id ProposalIDParam, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewReserveProposalRequest(c.Server, id)
 	if err != nil {
 		return nil, err
 	}
@@ -2587,11 +2805,78 @@ func (c *Client) ResumeRun(ctx context.Context, id ID, params *ResumeRunParams, 
 	return c.Client.Do(req)
 }
 
+// ListSchemas Registered JSON Schemas by name.
+//
+// Flows name them in `input_schema_ref`, `output_schema_ref` and `context_schema_ref`. A draft takes the schema when it is
+// put into the queue; what is registered later changes no flow.
+//
+// Corresponds with GET /api/v1/schemas (the `ListSchemas` operationId).
+func (c *Client) ListSchemas(ctx context.Context, params *ListSchemasParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListSchemasRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // GetFlowSchema The JSON Schema (2020-12) of flow files.
 //
 // Corresponds with GET /api/v1/schemas/flow (the `GetFlowSchema` operationId).
 func (c *Client) GetFlowSchema(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetFlowSchemaRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetSchema One registered schema.
+//
+// Corresponds with GET /api/v1/schemas/{name} (the `GetSchema` operationId).
+func (c *Client) GetSchema(ctx context.Context, name SchemaNameParam, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetSchemaRequest(c.Server, name)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PutSchemaWithBody Register a schema, or replace the one of the ETag in If-Match; `"0"` where there must be none yet.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PUT /api/v1/schemas/{name} (the `PutSchema` operationId).
+func (c *Client) PutSchemaWithBody(ctx context.Context, name SchemaNameParam, params *PutSchemaParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPutSchemaRequestWithBody(c.Server, name, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PutSchema Register a schema, or replace the one of the ETag in If-Match; `"0"` where there must be none yet.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PUT /api/v1/schemas/{name} (the `PutSchema` operationId).
+func (c *Client) PutSchema(ctx context.Context, name SchemaNameParam, params *PutSchemaParams, body PutSchemaJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPutSchemaRequest(c.Server, name, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -3024,6 +3309,23 @@ func (c *Client) SignInWithBody(ctx context.Context, contentType string, body io
 // Corresponds with POST /api/v1/ui-session (the `SignIn` operationId).
 func (c *Client) SignIn(ctx context.Context, body SignInJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewSignInRequest(c.Server, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetUsage Who used the installation, and what it holds.
+//
+// Every principal that has a key, ran a flow or changed something in the time.
+//
+// Corresponds with GET /api/v1/usage (the `GetUsage` operationId).
+func (c *Client) GetUsage(ctx context.Context, params *GetUsageParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetUsageRequest(c.Server, params)
 	if err != nil {
 		return nil, err
 	}
@@ -3892,6 +4194,154 @@ func NewListCapabilitiesRequest(server string, params *ListCapabilitiesParams) (
 		// styled parameters, preserving literal commas as delimiters
 		// per the OpenAPI spec (e.g. "color=blue,black,brown").
 		var rawQueryFragments []string
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewListChainsRequest constructs an http.Request for the ListChains method
+func NewListChainsRequest(server string, params *ListChainsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/chains")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "from", params.From, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "to", params.To, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "max_depth", params.MaxDepth, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetCompatibilityRequest constructs an http.Request for the GetCompatibility method
+func NewGetCompatibilityRequest(server string, params *GetCompatibilityParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/compatibility")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "tool", params.Tool, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
 
 		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
 			return nil, err
@@ -4990,6 +5440,64 @@ func NewGetMeRequest(server string) (*http.Request, error) {
 	return req, nil
 }
 
+// NewListMiningRunsRequest constructs an http.Request for the ListMiningRuns method
+func NewListMiningRunsRequest(server string, params *ListMiningRunsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/mining-runs")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewStartMiningRunRequest calls the generic StartMiningRun builder with application/json body
 func NewStartMiningRunRequest(server string, params *StartMiningRunParams, body StartMiningRunJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
@@ -5095,6 +5603,53 @@ func NewGetMiningRunRequest(server string, id ID) (*http.Request, error) {
 	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
 	if err != nil {
 		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewStreamMiningRunEventsRequest constructs an http.Request for the StreamMiningRunEvents method
+func NewStreamMiningRunEventsRequest(server string, id ID, params *StreamMiningRunEventsParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/mining-runs/%s/events", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		var headerParam0 string
+
+		headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Last-Event-ID", params.LastEventID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+		if err != nil {
+			return nil, err
+		}
+
+		req.Header.Set("Last-Event-ID", headerParam0)
+
 	}
 
 	return req, nil
@@ -5223,6 +5778,105 @@ func NewExplainPatternRequest(server string, params *ExplainPatternParams) (*htt
 				}
 			}
 
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetPatternRequest constructs an http.Request for the GetPattern method
+func NewGetPatternRequest(server string, id ID) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/patterns/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewListPatternOccurrencesRequest constructs an http.Request for the ListPatternOccurrences method
+func NewListPatternOccurrencesRequest(server string, id ID, params *ListPatternOccurrencesParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/patterns/%s/occurrences", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
 		}
 
 		if encoded := queryValues.Encode(); encoded != "" {
@@ -5884,6 +6538,74 @@ func NewCheckProposalRequestWithBody(server string, id ProposalIDParam, contentT
 	}
 
 	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewReleaseProposalRequest constructs an http.Request for the ReleaseProposal method
+func NewReleaseProposalRequest(server string, id ProposalIDParam) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/proposals/%s/reservation", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewReserveProposalRequest constructs an http.Request for the ReserveProposal method
+func NewReserveProposalRequest(server string, id ProposalIDParam) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/proposals/%s/reservation", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPut, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
 
 	return req, nil
 }
@@ -6791,6 +7513,64 @@ func NewResumeRunRequestWithBody(server string, id ID, params *ResumeRunParams, 
 	return req, nil
 }
 
+// NewListSchemasRequest constructs an http.Request for the ListSchemas method
+func NewListSchemasRequest(server string, params *ListSchemasParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/schemas")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewGetFlowSchemaRequest constructs an http.Request for the GetFlowSchema method
 func NewGetFlowSchemaRequest(server string) (*http.Request, error) {
 	var err error
@@ -6813,6 +7593,100 @@ func NewGetFlowSchemaRequest(server string) (*http.Request, error) {
 	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
 	if err != nil {
 		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetSchemaRequest constructs an http.Request for the GetSchema method
+func NewGetSchemaRequest(server string, name SchemaNameParam) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/schemas/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewPutSchemaRequest calls the generic PutSchema builder with application/json body
+func NewPutSchemaRequest(server string, name SchemaNameParam, params *PutSchemaParams, body PutSchemaJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewPutSchemaRequestWithBody(server, name, params, "application/json", bodyReader)
+}
+
+// NewPutSchemaRequestWithBody constructs an http.Request for the PutSchema method, with any body, and a specified content type
+func NewPutSchemaRequestWithBody(server string, name SchemaNameParam, params *PutSchemaParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/schemas/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPut, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		var headerParam0 string
+
+		headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-Match", params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+		if err != nil {
+			return nil, err
+		}
+
+		req.Header.Set("If-Match", headerParam0)
+
 	}
 
 	return req, nil
@@ -7661,6 +8535,64 @@ func NewSignInRequestWithBody(server string, contentType string, body io.Reader)
 	}
 
 	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewGetUsageRequest constructs an http.Request for the GetUsage method
+func NewGetUsageRequest(server string, params *GetUsageParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/usage")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "from", params.From, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "to", params.To, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
 
 	return req, nil
 }
@@ -8734,6 +9666,24 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /api/v1/capabilities (the `ListCapabilities` operationId).
 	ListCapabilitiesWithResponse(ctx context.Context, params *ListCapabilitiesParams, reqEditors ...RequestEditorFn) (*ListCapabilitiesResponse, error)
 
+	// ListChainsWithResponse Sequences of tools that their schemas allow, best first, whether agents walk them or not.
+	//
+	// The search stops at 20,000 chains. The cursor is good until a tool changes.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/chains (the `ListChains` operationId).
+	ListChainsWithResponse(ctx context.Context, params *ListChainsParams, reqEditors ...RequestEditorFn) (*ListChainsResponse, error)
+
+	// GetCompatibilityWithResponse Which fields of a tool's result fill required inputs of other tools, by schemas and names.
+	//
+	// Of declared tools and of those whose schemas were inferred from recorded values. The cursor is good until a tool changes.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/compatibility (the `GetCompatibility` operationId).
+	GetCompatibilityWithResponse(ctx context.Context, params *GetCompatibilityParams, reqEditors ...RequestEditorFn) (*GetCompatibilityResponse, error)
+
 	// ListDeadLettersWithResponse Telemetry requests that could not be read, oldest first.
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -8961,6 +9911,13 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /api/v1/me (the `GetMe` operationId).
 	GetMeWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetMeResponse, error)
 
+	// ListMiningRunsWithResponse Passes, the newest first, without what they found.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/mining-runs (the `ListMiningRuns` operationId).
+	ListMiningRunsWithResponse(ctx context.Context, params *ListMiningRunsParams, reqEditors ...RequestEditorFn) (*ListMiningRunsResponse, error)
+
 	// StartMiningRunWithBodyWithResponse Mine the recorded sessions and put what was found in the queue.
 	//
 	// One pass at a time. Sessions are assembled first, without the quiet period.
@@ -8986,6 +9943,17 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /api/v1/mining-runs/{id} (the `GetMiningRun` operationId).
 	GetMiningRunWithResponse(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*GetMiningRunResponse, error)
 
+	// StreamMiningRunEventsWithResponse The events of a pass as server-sent events.
+	//
+	// Each has its number as `id`, its kind as `event` and a `MiningEvent` as `data`. With `Last-Event-ID` the stream goes on
+	// after that event. A comment comes every 15 seconds. The last event is of kind `mining_run`; then the stream ends, and
+	// asking again is answered 204. Only the newest progress within a phase is told. Readers that are too slow are cut off.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/mining-runs/{id}/events (the `StreamMiningRunEvents` operationId).
+	StreamMiningRunEventsWithResponse(ctx context.Context, id ID, params *StreamMiningRunEventsParams, reqEditors ...RequestEditorFn) (*StreamMiningRunEventsResponse, error)
+
 	// GetMiningStatusWithResponse How the mining loop stands.
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -9008,6 +9976,22 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /api/v1/patterns/explanation (the `ExplainPattern` operationId).
 	ExplainPatternWithResponse(ctx context.Context, params *ExplainPatternParams, reqEditors ...RequestEditorFn) (*ExplainPatternResponse, error)
+
+	// GetPatternWithResponse One pattern of the last pass.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/patterns/{id} (the `GetPattern` operationId).
+	GetPatternWithResponse(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*GetPatternResponse, error)
+
+	// ListPatternOccurrencesWithResponse Where a pattern of the last pass occurs, as far as the pass kept it.
+	//
+	// A pass keeps at most 30 occurrences of a pattern; `total` counts all.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/patterns/{id}/occurrences (the `ListPatternOccurrences` operationId).
+	ListPatternOccurrencesWithResponse(ctx context.Context, id ID, params *ListPatternOccurrencesParams, reqEditors ...RequestEditorFn) (*ListPatternOccurrencesResponse, error)
 
 	// GetPolicyWithResponse Who and how many must approve.
 	//
@@ -9166,6 +10150,22 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /api/v1/proposals/{id}/replay-checks (the `CheckProposal` operationId).
 	CheckProposalWithResponse(ctx context.Context, id ProposalIDParam, body CheckProposalJSONRequestBody, reqEditors ...RequestEditorFn) (*CheckProposalResponse, error)
+
+	// ReleaseProposalWithResponse End the caller's reservation.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /api/v1/proposals/{id}/reservation (the `ReleaseProposal` operationId).
+	ReleaseProposalWithResponse(ctx context.Context, id ProposalIDParam, reqEditors ...RequestEditorFn) (*ReleaseProposalResponse, error)
+
+	// ReserveProposalWithResponse Say that the caller reads a proposal now, so that others take another one.
+	//
+	// For 15 minutes; again to renew it. It holds nobody up. 409 while another's reservation lasts.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PUT /api/v1/proposals/{id}/reservation (the `ReserveProposal` operationId).
+	ReserveProposalWithResponse(ctx context.Context, id ProposalIDParam, reqEditors ...RequestEditorFn) (*ReserveProposalResponse, error)
 
 	// ReviewProposalWithBodyWithResponse Approve, reject, or request changes.
 	//
@@ -9359,12 +10359,43 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /api/v1/runs/{id}/resume (the `ResumeRun` operationId).
 	ResumeRunWithResponse(ctx context.Context, id ID, params *ResumeRunParams, body ResumeRunJSONRequestBody, reqEditors ...RequestEditorFn) (*ResumeRunResponse, error)
 
+	// ListSchemasWithResponse Registered JSON Schemas by name.
+	//
+	// Flows name them in `input_schema_ref`, `output_schema_ref` and `context_schema_ref`. A draft takes the schema when it is
+	// put into the queue; what is registered later changes no flow.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/schemas (the `ListSchemas` operationId).
+	ListSchemasWithResponse(ctx context.Context, params *ListSchemasParams, reqEditors ...RequestEditorFn) (*ListSchemasResponse, error)
+
 	// GetFlowSchemaWithResponse The JSON Schema (2020-12) of flow files.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/schemas/flow (the `GetFlowSchema` operationId).
 	GetFlowSchemaWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetFlowSchemaResponse, error)
+
+	// GetSchemaWithResponse One registered schema.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/schemas/{name} (the `GetSchema` operationId).
+	GetSchemaWithResponse(ctx context.Context, name SchemaNameParam, reqEditors ...RequestEditorFn) (*GetSchemaResponse, error)
+
+	// PutSchemaWithBodyWithResponse Register a schema, or replace the one of the ETag in If-Match; `"0"` where there must be none yet.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PUT /api/v1/schemas/{name} (the `PutSchema` operationId).
+	PutSchemaWithBodyWithResponse(ctx context.Context, name SchemaNameParam, params *PutSchemaParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PutSchemaResponse, error)
+
+	// PutSchemaWithResponse Register a schema, or replace the one of the ETag in If-Match; `"0"` where there must be none yet.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PUT /api/v1/schemas/{name} (the `PutSchema` operationId).
+	PutSchemaWithResponse(ctx context.Context, name SchemaNameParam, params *PutSchemaParams, body PutSchemaJSONRequestBody, reqEditors ...RequestEditorFn) (*PutSchemaResponse, error)
 
 	// GetServiceWithResponse What the service holds, for how long, and what it could not take.
 	//
@@ -9577,6 +10608,15 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /api/v1/ui-session (the `SignIn` operationId).
 	SignInWithResponse(ctx context.Context, body SignInJSONRequestBody, reqEditors ...RequestEditorFn) (*SignInResponse, error)
+
+	// GetUsageWithResponse Who used the installation, and what it holds.
+	//
+	// Every principal that has a key, ran a flow or changed something in the time.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/usage (the `GetUsage` operationId).
+	GetUsageWithResponse(ctx context.Context, params *GetUsageParams, reqEditors ...RequestEditorFn) (*GetUsageResponse, error)
 
 	// ListWebhooksWithResponse Webhooks without their secrets, oldest first.
 	//
@@ -10210,6 +11250,102 @@ func (r ListCapabilitiesResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r ListCapabilitiesResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListChainsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ChainPage
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *ProblemAnswer
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListChainsResponse) GetJSON200() *ChainPage {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ListChainsResponse) GetApplicationProblemJSONDefault() *ProblemAnswer {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ListChainsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListChainsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListChainsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListChainsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetCompatibilityResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *CompatibilityPage
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *ProblemAnswer
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetCompatibilityResponse) GetJSON200() *CompatibilityPage {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r GetCompatibilityResponse) GetApplicationProblemJSONDefault() *ProblemAnswer {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r GetCompatibilityResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetCompatibilityResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetCompatibilityResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetCompatibilityResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -11260,6 +12396,54 @@ func (r GetMeResponse) ContentType() string {
 	return ""
 }
 
+type ListMiningRunsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *MiningRunPage
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *ProblemAnswer
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListMiningRunsResponse) GetJSON200() *MiningRunPage {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ListMiningRunsResponse) GetApplicationProblemJSONDefault() *ProblemAnswer {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ListMiningRunsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListMiningRunsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListMiningRunsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListMiningRunsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 // StartMiningRunResponse202Headers the declared response headers of an HTTP 202 response for StartMiningRun
 type StartMiningRunResponse202Headers struct {
 	Location string
@@ -11364,6 +12548,47 @@ func (r GetMiningRunResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r GetMiningRunResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type StreamMiningRunEventsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *ProblemAnswer
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r StreamMiningRunEventsResponse) GetApplicationProblemJSONDefault() *ProblemAnswer {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r StreamMiningRunEventsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r StreamMiningRunEventsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r StreamMiningRunEventsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r StreamMiningRunEventsResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -11508,6 +12733,102 @@ func (r ExplainPatternResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r ExplainPatternResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetPatternResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Pattern
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *ProblemAnswer
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetPatternResponse) GetJSON200() *Pattern {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r GetPatternResponse) GetApplicationProblemJSONDefault() *ProblemAnswer {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r GetPatternResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetPatternResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetPatternResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetPatternResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListPatternOccurrencesResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *OccurrencePage
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *ProblemAnswer
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListPatternOccurrencesResponse) GetJSON200() *OccurrencePage {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ListPatternOccurrencesResponse) GetApplicationProblemJSONDefault() *ProblemAnswer {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ListPatternOccurrencesResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListPatternOccurrencesResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListPatternOccurrencesResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListPatternOccurrencesResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -12175,6 +13496,116 @@ func (r CheckProposalResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r CheckProposalResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// ReleaseProposalResponse200Headers the declared response headers of an HTTP 200 response for ReleaseProposal
+type ReleaseProposalResponse200Headers struct {
+	ETag string
+}
+
+type ReleaseProposalResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ProposalAnswer
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *ProblemAnswer
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *ReleaseProposalResponse200Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ReleaseProposalResponse) GetJSON200() *ProposalAnswer {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ReleaseProposalResponse) GetApplicationProblemJSONDefault() *ProblemAnswer {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ReleaseProposalResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ReleaseProposalResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ReleaseProposalResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ReleaseProposalResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// ReserveProposalResponse200Headers the declared response headers of an HTTP 200 response for ReserveProposal
+type ReserveProposalResponse200Headers struct {
+	ETag string
+}
+
+type ReserveProposalResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ProposalAnswer
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *ProblemAnswer
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *ReserveProposalResponse200Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ReserveProposalResponse) GetJSON200() *ProposalAnswer {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ReserveProposalResponse) GetApplicationProblemJSONDefault() *ProblemAnswer {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ReserveProposalResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ReserveProposalResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ReserveProposalResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ReserveProposalResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -13007,6 +14438,54 @@ func (r ResumeRunResponse) ContentType() string {
 	return ""
 }
 
+type ListSchemasResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SchemaPage
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *ProblemAnswer
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListSchemasResponse) GetJSON200() *SchemaPage {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ListSchemasResponse) GetApplicationProblemJSONDefault() *ProblemAnswer {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ListSchemasResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListSchemasResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListSchemasResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListSchemasResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type GetFlowSchemaResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -13049,6 +14528,116 @@ func (r GetFlowSchemaResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r GetFlowSchemaResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// GetSchemaResponse200Headers the declared response headers of an HTTP 200 response for GetSchema
+type GetSchemaResponse200Headers struct {
+	ETag string
+}
+
+type GetSchemaResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SchemaAnswer
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *ProblemAnswer
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *GetSchemaResponse200Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetSchemaResponse) GetJSON200() *SchemaAnswer {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r GetSchemaResponse) GetApplicationProblemJSONDefault() *ProblemAnswer {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r GetSchemaResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetSchemaResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetSchemaResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetSchemaResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// PutSchemaResponse200Headers the declared response headers of an HTTP 200 response for PutSchema
+type PutSchemaResponse200Headers struct {
+	ETag string
+}
+
+type PutSchemaResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SchemaAnswer
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *ProblemAnswer
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *PutSchemaResponse200Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PutSchemaResponse) GetJSON200() *SchemaAnswer {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r PutSchemaResponse) GetApplicationProblemJSONDefault() *ProblemAnswer {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r PutSchemaResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PutSchemaResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PutSchemaResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PutSchemaResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -13872,6 +15461,54 @@ func (r SignInResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r SignInResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetUsageResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Usage
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *ProblemAnswer
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetUsageResponse) GetJSON200() *Usage {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r GetUsageResponse) GetApplicationProblemJSONDefault() *ProblemAnswer {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r GetUsageResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetUsageResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetUsageResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetUsageResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -15273,6 +16910,36 @@ func (c *ClientWithResponses) ListCapabilitiesWithResponse(ctx context.Context, 
 	return ParseListCapabilitiesResponse(rsp)
 }
 
+// ListChainsWithResponse Sequences of tools that their schemas allow, best first, whether agents walk them or not.
+//
+// The search stops at 20,000 chains. The cursor is good until a tool changes.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/chains (the `ListChains` operationId).
+func (c *ClientWithResponses) ListChainsWithResponse(ctx context.Context, params *ListChainsParams, reqEditors ...RequestEditorFn) (*ListChainsResponse, error) {
+	rsp, err := c.ListChains(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListChainsResponse(rsp)
+}
+
+// GetCompatibilityWithResponse Which fields of a tool's result fill required inputs of other tools, by schemas and names.
+//
+// Of declared tools and of those whose schemas were inferred from recorded values. The cursor is good until a tool changes.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/compatibility (the `GetCompatibility` operationId).
+func (c *ClientWithResponses) GetCompatibilityWithResponse(ctx context.Context, params *GetCompatibilityParams, reqEditors ...RequestEditorFn) (*GetCompatibilityResponse, error) {
+	rsp, err := c.GetCompatibility(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetCompatibilityResponse(rsp)
+}
+
 // ListDeadLettersWithResponse Telemetry requests that could not be read, oldest first.
 //
 // Returns a wrapper object for the known response body format(s).
@@ -15656,6 +17323,19 @@ func (c *ClientWithResponses) GetMeWithResponse(ctx context.Context, reqEditors 
 	return ParseGetMeResponse(rsp)
 }
 
+// ListMiningRunsWithResponse Passes, the newest first, without what they found.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/mining-runs (the `ListMiningRuns` operationId).
+func (c *ClientWithResponses) ListMiningRunsWithResponse(ctx context.Context, params *ListMiningRunsParams, reqEditors ...RequestEditorFn) (*ListMiningRunsResponse, error) {
+	rsp, err := c.ListMiningRuns(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListMiningRunsResponse(rsp)
+}
+
 // StartMiningRunWithBodyWithResponse Mine the recorded sessions and put what was found in the queue.
 //
 // One pass at a time. Sessions are assembled first, without the quiet period.
@@ -15699,6 +17379,23 @@ func (c *ClientWithResponses) GetMiningRunWithResponse(ctx context.Context, id I
 	return ParseGetMiningRunResponse(rsp)
 }
 
+// StreamMiningRunEventsWithResponse The events of a pass as server-sent events.
+//
+// Each has its number as `id`, its kind as `event` and a `MiningEvent` as `data`. With `Last-Event-ID` the stream goes on
+// after that event. A comment comes every 15 seconds. The last event is of kind `mining_run`; then the stream ends, and
+// asking again is answered 204. Only the newest progress within a phase is told. Readers that are too slow are cut off.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/mining-runs/{id}/events (the `StreamMiningRunEvents` operationId).
+func (c *ClientWithResponses) StreamMiningRunEventsWithResponse(ctx context.Context, id ID, params *StreamMiningRunEventsParams, reqEditors ...RequestEditorFn) (*StreamMiningRunEventsResponse, error) {
+	rsp, err := c.StreamMiningRunEvents(ctx, id, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseStreamMiningRunEventsResponse(rsp)
+}
+
 // GetMiningStatusWithResponse How the mining loop stands.
 //
 // Returns a wrapper object for the known response body format(s).
@@ -15738,6 +17435,34 @@ func (c *ClientWithResponses) ExplainPatternWithResponse(ctx context.Context, pa
 		return nil, err
 	}
 	return ParseExplainPatternResponse(rsp)
+}
+
+// GetPatternWithResponse One pattern of the last pass.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/patterns/{id} (the `GetPattern` operationId).
+func (c *ClientWithResponses) GetPatternWithResponse(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*GetPatternResponse, error) {
+	rsp, err := c.GetPattern(ctx, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetPatternResponse(rsp)
+}
+
+// ListPatternOccurrencesWithResponse Where a pattern of the last pass occurs, as far as the pass kept it.
+//
+// A pass keeps at most 30 occurrences of a pattern; `total` counts all.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/patterns/{id}/occurrences (the `ListPatternOccurrences` operationId).
+func (c *ClientWithResponses) ListPatternOccurrencesWithResponse(ctx context.Context, id ID, params *ListPatternOccurrencesParams, reqEditors ...RequestEditorFn) (*ListPatternOccurrencesResponse, error) {
+	rsp, err := c.ListPatternOccurrences(ctx, id, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListPatternOccurrencesResponse(rsp)
 }
 
 // GetPolicyWithResponse Who and how many must approve.
@@ -16016,6 +17741,34 @@ func (c *ClientWithResponses) CheckProposalWithResponse(ctx context.Context, id 
 		return nil, err
 	}
 	return ParseCheckProposalResponse(rsp)
+}
+
+// ReleaseProposalWithResponse End the caller's reservation.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /api/v1/proposals/{id}/reservation (the `ReleaseProposal` operationId).
+func (c *ClientWithResponses) ReleaseProposalWithResponse(ctx context.Context, id ProposalIDParam, reqEditors ...RequestEditorFn) (*ReleaseProposalResponse, error) {
+	rsp, err := c.ReleaseProposal(ctx, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseReleaseProposalResponse(rsp)
+}
+
+// ReserveProposalWithResponse Say that the caller reads a proposal now, so that others take another one.
+//
+// For 15 minutes; again to renew it. It holds nobody up. 409 while another's reservation lasts.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PUT /api/v1/proposals/{id}/reservation (the `ReserveProposal` operationId).
+func (c *ClientWithResponses) ReserveProposalWithResponse(ctx context.Context, id ProposalIDParam, reqEditors ...RequestEditorFn) (*ReserveProposalResponse, error) {
+	rsp, err := c.ReserveProposal(ctx, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseReserveProposalResponse(rsp)
 }
 
 // ReviewProposalWithBodyWithResponse Approve, reject, or request changes.
@@ -16342,6 +18095,22 @@ func (c *ClientWithResponses) ResumeRunWithResponse(ctx context.Context, id ID, 
 	return ParseResumeRunResponse(rsp)
 }
 
+// ListSchemasWithResponse Registered JSON Schemas by name.
+//
+// Flows name them in `input_schema_ref`, `output_schema_ref` and `context_schema_ref`. A draft takes the schema when it is
+// put into the queue; what is registered later changes no flow.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/schemas (the `ListSchemas` operationId).
+func (c *ClientWithResponses) ListSchemasWithResponse(ctx context.Context, params *ListSchemasParams, reqEditors ...RequestEditorFn) (*ListSchemasResponse, error) {
+	rsp, err := c.ListSchemas(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListSchemasResponse(rsp)
+}
+
 // GetFlowSchemaWithResponse The JSON Schema (2020-12) of flow files.
 //
 // Returns a wrapper object for the known response body format(s).
@@ -16353,6 +18122,45 @@ func (c *ClientWithResponses) GetFlowSchemaWithResponse(ctx context.Context, req
 		return nil, err
 	}
 	return ParseGetFlowSchemaResponse(rsp)
+}
+
+// GetSchemaWithResponse One registered schema.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/schemas/{name} (the `GetSchema` operationId).
+func (c *ClientWithResponses) GetSchemaWithResponse(ctx context.Context, name SchemaNameParam, reqEditors ...RequestEditorFn) (*GetSchemaResponse, error) {
+	rsp, err := c.GetSchema(ctx, name, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetSchemaResponse(rsp)
+}
+
+// PutSchemaWithBodyWithResponse Register a schema, or replace the one of the ETag in If-Match; `"0"` where there must be none yet.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PUT /api/v1/schemas/{name} (the `PutSchema` operationId).
+func (c *ClientWithResponses) PutSchemaWithBodyWithResponse(ctx context.Context, name SchemaNameParam, params *PutSchemaParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PutSchemaResponse, error) {
+	rsp, err := c.PutSchemaWithBody(ctx, name, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePutSchemaResponse(rsp)
+}
+
+// PutSchemaWithResponse Register a schema, or replace the one of the ETag in If-Match; `"0"` where there must be none yet.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PUT /api/v1/schemas/{name} (the `PutSchema` operationId).
+func (c *ClientWithResponses) PutSchemaWithResponse(ctx context.Context, name SchemaNameParam, params *PutSchemaParams, body PutSchemaJSONRequestBody, reqEditors ...RequestEditorFn) (*PutSchemaResponse, error) {
+	rsp, err := c.PutSchema(ctx, name, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePutSchemaResponse(rsp)
 }
 
 // GetServiceWithResponse What the service holds, for how long, and what it could not take.
@@ -16709,6 +18517,21 @@ func (c *ClientWithResponses) SignInWithResponse(ctx context.Context, body SignI
 		return nil, err
 	}
 	return ParseSignInResponse(rsp)
+}
+
+// GetUsageWithResponse Who used the installation, and what it holds.
+//
+// Every principal that has a key, ran a flow or changed something in the time.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/usage (the `GetUsage` operationId).
+func (c *ClientWithResponses) GetUsageWithResponse(ctx context.Context, params *GetUsageParams, reqEditors ...RequestEditorFn) (*GetUsageResponse, error) {
+	rsp, err := c.GetUsage(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetUsageResponse(rsp)
 }
 
 // ListWebhooksWithResponse Webhooks without their secrets, oldest first.
@@ -17418,6 +19241,72 @@ func ParseListCapabilitiesResponse(rsp *http.Response) (*ListCapabilitiesRespons
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
 		var dest CapabilityPage
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest ProblemAnswer
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListChainsResponse parses an HTTP response from a ListChainsWithResponse call
+func ParseListChainsResponse(rsp *http.Response) (*ListChainsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListChainsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ChainPage
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest ProblemAnswer
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetCompatibilityResponse parses an HTTP response from a GetCompatibilityWithResponse call
+func ParseGetCompatibilityResponse(rsp *http.Response) (*GetCompatibilityResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetCompatibilityResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest CompatibilityPage
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -18209,6 +20098,39 @@ func ParseGetMeResponse(rsp *http.Response) (*GetMeResponse, error) {
 	return response, nil
 }
 
+// ParseListMiningRunsResponse parses an HTTP response from a ListMiningRunsWithResponse call
+func ParseListMiningRunsResponse(rsp *http.Response) (*ListMiningRunsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListMiningRunsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest MiningRunPage
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest ProblemAnswer
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseStartMiningRunResponse parses an HTTP response from a StartMiningRunWithResponse call
 func ParseStartMiningRunResponse(rsp *http.Response) (*StartMiningRunResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -18282,6 +20204,35 @@ func ParseGetMiningRunResponse(rsp *http.Response) (*GetMiningRunResponse, error
 			return nil, err
 		}
 		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest ProblemAnswer
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseStreamMiningRunEventsResponse parses an HTTP response from a StreamMiningRunEventsWithResponse call
+func ParseStreamMiningRunEventsResponse(rsp *http.Response) (*StreamMiningRunEventsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &StreamMiningRunEventsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case rsp.StatusCode == 204:
+		break // No content-type
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest ProblemAnswer
@@ -18377,6 +20328,72 @@ func ParseExplainPatternResponse(rsp *http.Response) (*ExplainPatternResponse, e
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
 		var dest PatternExplanation
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest ProblemAnswer
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetPatternResponse parses an HTTP response from a GetPatternWithResponse call
+func ParseGetPatternResponse(rsp *http.Response) (*GetPatternResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetPatternResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Pattern
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest ProblemAnswer
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListPatternOccurrencesResponse parses an HTTP response from a ListPatternOccurrencesWithResponse call
+func ParseListPatternOccurrencesResponse(rsp *http.Response) (*ListPatternOccurrencesResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListPatternOccurrencesResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest OccurrencePage
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -18903,6 +20920,98 @@ func ParseCheckProposalResponse(rsp *http.Response) (*CheckProposalResponse, err
 		}
 		response.ApplicationProblemJSONDefault = &dest
 
+	}
+
+	return response, nil
+}
+
+// ParseReleaseProposalResponse parses an HTTP response from a ReleaseProposalWithResponse call
+func ParseReleaseProposalResponse(rsp *http.Response) (*ReleaseProposalResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ReleaseProposalResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ProposalAnswer
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest ProblemAnswer
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers ReleaseProposalResponse200Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = value
+		}
+		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseReserveProposalResponse parses an HTTP response from a ReserveProposalWithResponse call
+func ParseReserveProposalResponse(rsp *http.Response) (*ReserveProposalResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ReserveProposalResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ProposalAnswer
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest ProblemAnswer
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers ReserveProposalResponse200Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = value
+		}
+		response.Headers200 = &headers
 	}
 
 	return response, nil
@@ -19554,6 +21663,39 @@ func ParseResumeRunResponse(rsp *http.Response) (*ResumeRunResponse, error) {
 	return response, nil
 }
 
+// ParseListSchemasResponse parses an HTTP response from a ListSchemasWithResponse call
+func ParseListSchemasResponse(rsp *http.Response) (*ListSchemasResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListSchemasResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SchemaPage
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest ProblemAnswer
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseGetFlowSchemaResponse parses an HTTP response from a GetFlowSchemaWithResponse call
 func ParseGetFlowSchemaResponse(rsp *http.Response) (*GetFlowSchemaResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -19582,6 +21724,98 @@ func ParseGetFlowSchemaResponse(rsp *http.Response) (*GetFlowSchemaResponse, err
 		}
 		response.ApplicationProblemJSONDefault = &dest
 
+	}
+
+	return response, nil
+}
+
+// ParseGetSchemaResponse parses an HTTP response from a GetSchemaWithResponse call
+func ParseGetSchemaResponse(rsp *http.Response) (*GetSchemaResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetSchemaResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SchemaAnswer
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest ProblemAnswer
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers GetSchemaResponse200Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = value
+		}
+		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParsePutSchemaResponse parses an HTTP response from a PutSchemaWithResponse call
+func ParsePutSchemaResponse(rsp *http.Response) (*PutSchemaResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PutSchemaResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SchemaAnswer
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest ProblemAnswer
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers PutSchemaResponse200Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = value
+		}
+		response.Headers200 = &headers
 	}
 
 	return response, nil
@@ -20153,6 +22387,39 @@ func ParseSignInResponse(rsp *http.Response) (*SignInResponse, error) {
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
 		var dest Me
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest ProblemAnswer
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetUsageResponse parses an HTTP response from a GetUsageWithResponse call
+func ParseGetUsageResponse(rsp *http.Response) (*GetUsageResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetUsageResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Usage
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}

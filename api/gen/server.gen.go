@@ -40,6 +40,12 @@ type ServerInterface interface {
 	// ListCapabilities Active flows that have a capability id, by flow name.
 	// (GET /api/v1/capabilities)
 	ListCapabilities(ctx echo.Context, params ListCapabilitiesParams) error
+	// ListChains Sequences of tools that their schemas allow, best first, whether agents walk them or not.
+	// (GET /api/v1/chains)
+	ListChains(ctx echo.Context, params ListChainsParams) error
+	// GetCompatibility Which fields of a tool's result fill required inputs of other tools, by schemas and names.
+	// (GET /api/v1/compatibility)
+	GetCompatibility(ctx echo.Context, params GetCompatibilityParams) error
 	// ListDeadLetters Telemetry requests that could not be read, oldest first.
 	// (GET /api/v1/dead-letters)
 	ListDeadLetters(ctx echo.Context, params ListDeadLettersParams) error
@@ -100,12 +106,18 @@ type ServerInterface interface {
 	// ListMCPServers The declared MCP servers with what each listed last.
 	// (GET /api/v1/mcp-servers)
 	ListMCPServers(ctx echo.Context) error
+	// ListMiningRuns Passes, the newest first, without what they found.
+	// (GET /api/v1/mining-runs)
+	ListMiningRuns(ctx echo.Context, params ListMiningRunsParams) error
 	// StartMiningRun Mine the recorded sessions and put what was found in the queue.
 	// (POST /api/v1/mining-runs)
 	StartMiningRun(ctx echo.Context, params StartMiningRunParams) error
 	// GetMiningRun One pass.
 	// (GET /api/v1/mining-runs/{id})
 	GetMiningRun(ctx echo.Context, id ID) error
+	// StreamMiningRunEvents The events of a pass as server-sent events.
+	// (GET /api/v1/mining-runs/{id}/events)
+	StreamMiningRunEvents(ctx echo.Context, id ID, params StreamMiningRunEventsParams) error
 	// GetMiningStatus How the mining loop stands.
 	// (GET /api/v1/mining-status)
 	GetMiningStatus(ctx echo.Context) error
@@ -115,6 +127,12 @@ type ServerInterface interface {
 	// ExplainPattern Why a path is or is not proposed, and what would change that.
 	// (GET /api/v1/patterns/explanation)
 	ExplainPattern(ctx echo.Context, params ExplainPatternParams) error
+	// GetPattern One pattern of the last pass.
+	// (GET /api/v1/patterns/{id})
+	GetPattern(ctx echo.Context, id ID) error
+	// ListPatternOccurrences Where a pattern of the last pass occurs, as far as the pass kept it.
+	// (GET /api/v1/patterns/{id}/occurrences)
+	ListPatternOccurrences(ctx echo.Context, id ID, params ListPatternOccurrencesParams) error
 	// GetPolicy Who and how many must approve.
 	// (GET /api/v1/policies)
 	GetPolicy(ctx echo.Context) error
@@ -154,6 +172,12 @@ type ServerInterface interface {
 	// CheckProposal Compile the draft and lay it over recorded sessions.
 	// (POST /api/v1/proposals/{id}/replay-checks)
 	CheckProposal(ctx echo.Context, id ProposalIDParam) error
+	// ReleaseProposal End the caller's reservation.
+	// (DELETE /api/v1/proposals/{id}/reservation)
+	ReleaseProposal(ctx echo.Context, id ProposalIDParam) error
+	// ReserveProposal Say that the caller reads a proposal now, so that others take another one.
+	// (PUT /api/v1/proposals/{id}/reservation)
+	ReserveProposal(ctx echo.Context, id ProposalIDParam) error
 	// ReviewProposal Approve, reject, or request changes.
 	// (POST /api/v1/proposals/{id}/reviews)
 	ReviewProposal(ctx echo.Context, id ProposalIDParam, params ReviewProposalParams) error
@@ -202,9 +226,18 @@ type ServerInterface interface {
 	// ResumeRun Go on with an interrupted run from its last checkpoint.
 	// (POST /api/v1/runs/{id}/resume)
 	ResumeRun(ctx echo.Context, id ID, params ResumeRunParams) error
+	// ListSchemas Registered JSON Schemas by name.
+	// (GET /api/v1/schemas)
+	ListSchemas(ctx echo.Context, params ListSchemasParams) error
 	// GetFlowSchema The JSON Schema (2020-12) of flow files.
 	// (GET /api/v1/schemas/flow)
 	GetFlowSchema(ctx echo.Context) error
+	// GetSchema One registered schema.
+	// (GET /api/v1/schemas/{name})
+	GetSchema(ctx echo.Context, name SchemaNameParam) error
+	// PutSchema Register a schema, or replace the one of the ETag in If-Match; `"0"` where there must be none yet.
+	// (PUT /api/v1/schemas/{name})
+	PutSchema(ctx echo.Context, name SchemaNameParam, params PutSchemaParams) error
 	// GetService What the service holds, for how long, and what it could not take.
 	// (GET /api/v1/service)
 	GetService(ctx echo.Context) error
@@ -247,6 +280,9 @@ type ServerInterface interface {
 	// ListToolVersions Every definition that a declared tool has had, newest first.
 	// (GET /api/v1/tools/{name}/versions)
 	ListToolVersions(ctx echo.Context, name ToolNameParam) error
+	// GetUsage Who used the installation, and what it holds.
+	// (GET /api/v1/usage)
+	GetUsage(ctx echo.Context, params GetUsageParams) error
 	// ListWebhooks Webhooks without their secrets, oldest first.
 	// (GET /api/v1/webhooks)
 	ListWebhooks(ctx echo.Context) error
@@ -408,6 +444,84 @@ func (w *ServerInterfaceWrapper) ListCapabilities(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.ListCapabilities(ctx, params)
+	return err
+}
+
+// ListChains converts echo context to params.
+func (w *ServerInterfaceWrapper) ListChains(ctx echo.Context) error {
+	var err error
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListChainsParams
+	// ------------- Optional query parameter "from" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "from", ctx.QueryParams(), &params.From, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter from: %s", err))
+	}
+
+	// ------------- Optional query parameter "to" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "to", ctx.QueryParams(), &params.To, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter to: %s", err))
+	}
+
+	// ------------- Optional query parameter "max_depth" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "max_depth", ctx.QueryParams(), &params.MaxDepth, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter max_depth: %s", err))
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter limit: %s", err))
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", ctx.QueryParams(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter cursor: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListChains(ctx, params)
+	return err
+}
+
+// GetCompatibility converts echo context to params.
+func (w *ServerInterfaceWrapper) GetCompatibility(ctx echo.Context) error {
+	var err error
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetCompatibilityParams
+	// ------------- Optional query parameter "tool" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tool", ctx.QueryParams(), &params.Tool, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter tool: %s", err))
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter limit: %s", err))
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", ctx.QueryParams(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter cursor: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetCompatibility(ctx, params)
 	return err
 }
 
@@ -943,6 +1057,31 @@ func (w *ServerInterfaceWrapper) ListMCPServers(ctx echo.Context) error {
 	return err
 }
 
+// ListMiningRuns converts echo context to params.
+func (w *ServerInterfaceWrapper) ListMiningRuns(ctx echo.Context) error {
+	var err error
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListMiningRunsParams
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter limit: %s", err))
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", ctx.QueryParams(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter cursor: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListMiningRuns(ctx, params)
+	return err
+}
+
 // StartMiningRun converts echo context to params.
 func (w *ServerInterfaceWrapper) StartMiningRun(ctx echo.Context) error {
 	var err error
@@ -991,6 +1130,42 @@ func (w *ServerInterfaceWrapper) GetMiningRun(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.GetMiningRun(ctx, id)
+	return err
+}
+
+// StreamMiningRunEvents converts echo context to params.
+func (w *ServerInterfaceWrapper) StreamMiningRunEvents(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params StreamMiningRunEventsParams
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "Last-Event-ID" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Last-Event-ID")]; found {
+		var LastEventID string
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for Last-Event-ID, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Last-Event-ID", valueList[0], &LastEventID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter Last-Event-ID: %s", err))
+		}
+
+		params.LastEventID = LastEventID
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.StreamMiningRunEvents(ctx, id, params)
 	return err
 }
 
@@ -1043,6 +1218,54 @@ func (w *ServerInterfaceWrapper) ExplainPattern(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.ExplainPattern(ctx, params)
+	return err
+}
+
+// GetPattern converts echo context to params.
+func (w *ServerInterfaceWrapper) GetPattern(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetPattern(ctx, id)
+	return err
+}
+
+// ListPatternOccurrences converts echo context to params.
+func (w *ServerInterfaceWrapper) ListPatternOccurrences(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListPatternOccurrencesParams
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter limit: %s", err))
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", ctx.QueryParams(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter cursor: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListPatternOccurrences(ctx, id, params)
 	return err
 }
 
@@ -1369,6 +1592,38 @@ func (w *ServerInterfaceWrapper) CheckProposal(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.CheckProposal(ctx, id)
+	return err
+}
+
+// ReleaseProposal converts echo context to params.
+func (w *ServerInterfaceWrapper) ReleaseProposal(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id ProposalIDParam
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ReleaseProposal(ctx, id)
+	return err
+}
+
+// ReserveProposal converts echo context to params.
+func (w *ServerInterfaceWrapper) ReserveProposal(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id ProposalIDParam
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ReserveProposal(ctx, id)
 	return err
 }
 
@@ -1812,12 +2067,89 @@ func (w *ServerInterfaceWrapper) ResumeRun(ctx echo.Context) error {
 	return err
 }
 
+// ListSchemas converts echo context to params.
+func (w *ServerInterfaceWrapper) ListSchemas(ctx echo.Context) error {
+	var err error
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListSchemasParams
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter limit: %s", err))
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", ctx.QueryParams(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter cursor: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListSchemas(ctx, params)
+	return err
+}
+
 // GetFlowSchema converts echo context to params.
 func (w *ServerInterfaceWrapper) GetFlowSchema(ctx echo.Context) error {
 	var err error
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.GetFlowSchema(ctx)
+	return err
+}
+
+// GetSchema converts echo context to params.
+func (w *ServerInterfaceWrapper) GetSchema(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "name" -------------
+	var name SchemaNameParam
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", ctx.Param("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter name: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetSchema(ctx, name)
+	return err
+}
+
+// PutSchema converts echo context to params.
+func (w *ServerInterfaceWrapper) PutSchema(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "name" -------------
+	var name SchemaNameParam
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", ctx.Param("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter name: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params PutSchemaParams
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "If-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
+		var IfMatch IfMatch
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for If-Match, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-Match", valueList[0], &IfMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter If-Match: %s", err))
+		}
+
+		params.IfMatch = IfMatch
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.PutSchema(ctx, name, params)
 	return err
 }
 
@@ -2154,6 +2486,31 @@ func (w *ServerInterfaceWrapper) ListToolVersions(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.ListToolVersions(ctx, name)
+	return err
+}
+
+// GetUsage converts echo context to params.
+func (w *ServerInterfaceWrapper) GetUsage(ctx echo.Context) error {
+	var err error
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetUsageParams
+	// ------------- Optional query parameter "from" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "from", ctx.QueryParams(), &params.From, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter from: %s", err))
+	}
+
+	// ------------- Optional query parameter "to" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "to", ctx.QueryParams(), &params.To, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter to: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetUsage(ctx, params)
 	return err
 }
 
@@ -2508,11 +2865,17 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.GET(options.BaseURL+"/api/v1/sessions/:id", wrapper.GetSession, options.OperationMiddlewares["getSession"]...)
 	router.POST(options.BaseURL+"/api/v1/deletions", wrapper.CreateDeletion, options.OperationMiddlewares["createDeletion"]...)
 	router.POST(options.BaseURL+"/api/v1/redaction-previews", wrapper.PreviewRedaction, options.OperationMiddlewares["previewRedaction"]...)
+	router.GET(options.BaseURL+"/api/v1/mining-runs", wrapper.ListMiningRuns, options.OperationMiddlewares["listMiningRuns"]...)
 	router.POST(options.BaseURL+"/api/v1/mining-runs", wrapper.StartMiningRun, options.OperationMiddlewares["startMiningRun"]...)
 	router.GET(options.BaseURL+"/api/v1/mining-runs/:id", wrapper.GetMiningRun, options.OperationMiddlewares["getMiningRun"]...)
+	router.GET(options.BaseURL+"/api/v1/mining-runs/:id/events", wrapper.StreamMiningRunEvents, options.OperationMiddlewares["streamMiningRunEvents"]...)
 	router.GET(options.BaseURL+"/api/v1/mining-status", wrapper.GetMiningStatus, options.OperationMiddlewares["getMiningStatus"]...)
 	router.GET(options.BaseURL+"/api/v1/patterns/explanation", wrapper.ExplainPattern, options.OperationMiddlewares["explainPattern"]...)
 	router.GET(options.BaseURL+"/api/v1/patterns", wrapper.ListPatterns, options.OperationMiddlewares["listPatterns"]...)
+	router.GET(options.BaseURL+"/api/v1/patterns/:id", wrapper.GetPattern, options.OperationMiddlewares["getPattern"]...)
+	router.GET(options.BaseURL+"/api/v1/patterns/:id/occurrences", wrapper.ListPatternOccurrences, options.OperationMiddlewares["listPatternOccurrences"]...)
+	router.GET(options.BaseURL+"/api/v1/compatibility", wrapper.GetCompatibility, options.OperationMiddlewares["getCompatibility"]...)
+	router.GET(options.BaseURL+"/api/v1/chains", wrapper.ListChains, options.OperationMiddlewares["listChains"]...)
 	router.GET(options.BaseURL+"/api/v1/proposals", wrapper.ListProposals, options.OperationMiddlewares["listProposals"]...)
 	router.POST(options.BaseURL+"/api/v1/proposals", wrapper.SubmitProposal, options.OperationMiddlewares["submitProposal"]...)
 	router.POST(options.BaseURL+"/api/v1/proposals/bulk-reject", wrapper.BulkRejectProposals, options.OperationMiddlewares["bulkRejectProposals"]...)
@@ -2525,6 +2888,8 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.GET(options.BaseURL+"/api/v1/proposals/:id/replay-checks", wrapper.GetReplayCheck, options.OperationMiddlewares["getReplayCheck"]...)
 	router.POST(options.BaseURL+"/api/v1/proposals/:id/replay-checks", wrapper.CheckProposal, options.OperationMiddlewares["checkProposal"]...)
 	router.POST(options.BaseURL+"/api/v1/proposals/:id/reviews", wrapper.ReviewProposal, options.OperationMiddlewares["reviewProposal"]...)
+	router.DELETE(options.BaseURL+"/api/v1/proposals/:id/reservation", wrapper.ReleaseProposal, options.OperationMiddlewares["releaseProposal"]...)
+	router.PUT(options.BaseURL+"/api/v1/proposals/:id/reservation", wrapper.ReserveProposal, options.OperationMiddlewares["reserveProposal"]...)
 	router.POST(options.BaseURL+"/api/v1/proposals/:id/withdraw", wrapper.WithdrawProposal, options.OperationMiddlewares["withdrawProposal"]...)
 	router.POST(options.BaseURL+"/api/v1/proposals/:id/promote", wrapper.PromoteProposal, options.OperationMiddlewares["promoteProposal"]...)
 	router.GET(options.BaseURL+"/api/v1/flows", wrapper.ListFlows, options.OperationMiddlewares["listFlows"]...)
@@ -2549,6 +2914,9 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.GET(options.BaseURL+"/api/v1/runs/:id/diagram", wrapper.GetRunDiagram, options.OperationMiddlewares["getRunDiagram"]...)
 	router.GET(options.BaseURL+"/api/v1/runs/:id/lesson", wrapper.GetRunLesson, options.OperationMiddlewares["getRunLesson"]...)
 	router.GET(options.BaseURL+"/api/v1/capabilities", wrapper.ListCapabilities, options.OperationMiddlewares["listCapabilities"]...)
+	router.GET(options.BaseURL+"/api/v1/schemas", wrapper.ListSchemas, options.OperationMiddlewares["listSchemas"]...)
+	router.GET(options.BaseURL+"/api/v1/schemas/:name", wrapper.GetSchema, options.OperationMiddlewares["getSchema"]...)
+	router.PUT(options.BaseURL+"/api/v1/schemas/:name", wrapper.PutSchema, options.OperationMiddlewares["putSchema"]...)
 	router.GET(options.BaseURL+"/api/v1/schemas/flow", wrapper.GetFlowSchema, options.OperationMiddlewares["getFlowSchema"]...)
 	router.GET(options.BaseURL+"/api/v1/tools", wrapper.ListTools, options.OperationMiddlewares["listTools"]...)
 	router.POST(options.BaseURL+"/api/v1/tools", wrapper.ApplyTools, options.OperationMiddlewares["applyTools"]...)
@@ -2590,6 +2958,7 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.POST(options.BaseURL+"/api/v1/webhooks/:id/deliveries/:delivery/redeliver", wrapper.Redeliver, options.OperationMiddlewares["redeliver"]...)
 	router.GET(options.BaseURL+"/api/v1/policies", wrapper.GetPolicy, options.OperationMiddlewares["getPolicy"]...)
 	router.PUT(options.BaseURL+"/api/v1/policies", wrapper.PutPolicy, options.OperationMiddlewares["putPolicy"]...)
+	router.GET(options.BaseURL+"/api/v1/usage", wrapper.GetUsage, options.OperationMiddlewares["getUsage"]...)
 	router.GET(options.BaseURL+"/api/v1/service", wrapper.GetService, options.OperationMiddlewares["getService"]...)
 	router.GET(options.BaseURL+"/healthz", wrapper.GetHealth, options.OperationMiddlewares["getHealth"]...)
 	router.GET(options.BaseURL+"/readyz", wrapper.GetReadiness, options.OperationMiddlewares["getReadiness"]...)
@@ -2660,6 +3029,15 @@ type RunGoesOnJSONResponse struct {
 	Body Run
 
 	Headers RunGoesOnResponseHeaders
+}
+
+type SchemaAnswerResponseHeaders struct {
+	ETag string
+}
+type SchemaAnswerJSONResponse struct {
+	Body JSONSchema
+
+	Headers SchemaAnswerResponseHeaders
 }
 
 type ToolAnswerResponseHeaders struct {
@@ -2935,6 +3313,84 @@ type ListCapabilitiesdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response ListCapabilitiesdefaultApplicationProblemPlusJSONResponse) VisitListCapabilitiesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListChainsRequestObject struct {
+	Params ListChainsParams
+}
+
+type ListChainsResponseObject interface {
+	VisitListChainsResponse(w http.ResponseWriter) error
+}
+
+type ListChains200JSONResponse ChainPage
+
+func (response ListChains200JSONResponse) VisitListChainsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListChainsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListChainsdefaultApplicationProblemPlusJSONResponse) VisitListChainsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetCompatibilityRequestObject struct {
+	Params GetCompatibilityParams
+}
+
+type GetCompatibilityResponseObject interface {
+	VisitGetCompatibilityResponse(w http.ResponseWriter) error
+}
+
+type GetCompatibility200JSONResponse CompatibilityPage
+
+func (response GetCompatibility200JSONResponse) VisitGetCompatibilityResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetCompatibilitydefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetCompatibilitydefaultApplicationProblemPlusJSONResponse) VisitGetCompatibilityResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -3862,6 +4318,45 @@ func (response ListMCPServersdefaultApplicationProblemPlusJSONResponse) VisitLis
 	return err
 }
 
+type ListMiningRunsRequestObject struct {
+	Params ListMiningRunsParams
+}
+
+type ListMiningRunsResponseObject interface {
+	VisitListMiningRunsResponse(w http.ResponseWriter) error
+}
+
+type ListMiningRuns200JSONResponse MiningRunPage
+
+func (response ListMiningRuns200JSONResponse) VisitListMiningRunsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListMiningRunsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListMiningRunsdefaultApplicationProblemPlusJSONResponse) VisitListMiningRunsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type StartMiningRunRequestObject struct {
 	Params StartMiningRunParams
 	Body   *StartMiningRunJSONRequestBody
@@ -3952,6 +4447,83 @@ type GetMiningRundefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response GetMiningRundefaultApplicationProblemPlusJSONResponse) VisitGetMiningRunResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type StreamMiningRunEventsRequestObject struct {
+	ID     ID `json:"id"`
+	Params StreamMiningRunEventsParams
+}
+
+type StreamMiningRunEventsResponseObject interface {
+	VisitStreamMiningRunEventsResponse(w http.ResponseWriter) error
+}
+
+type StreamMiningRunEvents200TextEventStreamResponse struct {
+	Body          io.Reader
+	ContentLength int64
+}
+
+func (response StreamMiningRunEvents200TextEventStreamResponse) VisitStreamMiningRunEventsResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "text/event-stream")
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.WriteHeader(200)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	flusher, ok := w.(http.Flusher)
+	if !ok {
+		// If w doesn't support flushing, fall back to io.Copy.
+		_, err := io.Copy(w, response.Body)
+		return err
+	}
+	// text/event-stream messages are typically small; use a
+	// modest buffer and flush after each chunk so clients see
+	// events immediately instead of waiting on OS buffering.
+	buf := make([]byte, 4096)
+	for {
+		n, err := response.Body.Read(buf)
+		if n > 0 {
+			if _, writeErr := w.Write(buf[:n]); writeErr != nil {
+				return writeErr
+			}
+			flusher.Flush()
+		}
+		if err != nil {
+			if err == io.EOF {
+				return nil
+			}
+			return err
+		}
+	}
+}
+
+type StreamMiningRunEvents204Response struct {
+}
+
+func (response StreamMiningRunEvents204Response) VisitStreamMiningRunEventsResponse(w http.ResponseWriter) error {
+	w.WriteHeader(204)
+	return nil
+}
+
+type StreamMiningRunEventsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response StreamMiningRunEventsdefaultApplicationProblemPlusJSONResponse) VisitStreamMiningRunEventsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -4068,6 +4640,85 @@ type ExplainPatterndefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response ExplainPatterndefaultApplicationProblemPlusJSONResponse) VisitExplainPatternResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetPatternRequestObject struct {
+	ID ID `json:"id"`
+}
+
+type GetPatternResponseObject interface {
+	VisitGetPatternResponse(w http.ResponseWriter) error
+}
+
+type GetPattern200JSONResponse Pattern
+
+func (response GetPattern200JSONResponse) VisitGetPatternResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetPatterndefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetPatterndefaultApplicationProblemPlusJSONResponse) VisitGetPatternResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListPatternOccurrencesRequestObject struct {
+	ID     ID `json:"id"`
+	Params ListPatternOccurrencesParams
+}
+
+type ListPatternOccurrencesResponseObject interface {
+	VisitListPatternOccurrencesResponse(w http.ResponseWriter) error
+}
+
+type ListPatternOccurrences200JSONResponse OccurrencePage
+
+func (response ListPatternOccurrences200JSONResponse) VisitListPatternOccurrencesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListPatternOccurrencesdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListPatternOccurrencesdefaultApplicationProblemPlusJSONResponse) VisitListPatternOccurrencesResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -4606,6 +5257,86 @@ type CheckProposaldefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response CheckProposaldefaultApplicationProblemPlusJSONResponse) VisitCheckProposalResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReleaseProposalRequestObject struct {
+	ID ProposalIDParam `json:"id"`
+}
+
+type ReleaseProposalResponseObject interface {
+	VisitReleaseProposalResponse(w http.ResponseWriter) error
+}
+
+type ReleaseProposal200JSONResponse struct{ ProposalAnswerJSONResponse }
+
+func (response ReleaseProposal200JSONResponse) VisitReleaseProposalResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReleaseProposaldefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ReleaseProposaldefaultApplicationProblemPlusJSONResponse) VisitReleaseProposalResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReserveProposalRequestObject struct {
+	ID ProposalIDParam `json:"id"`
+}
+
+type ReserveProposalResponseObject interface {
+	VisitReserveProposalResponse(w http.ResponseWriter) error
+}
+
+type ReserveProposal200JSONResponse struct{ ProposalAnswerJSONResponse }
+
+func (response ReserveProposal200JSONResponse) VisitReserveProposalResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReserveProposaldefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ReserveProposaldefaultApplicationProblemPlusJSONResponse) VisitReserveProposalResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -5402,6 +6133,45 @@ func (response ResumeRundefaultApplicationProblemPlusJSONResponse) VisitResumeRu
 	return err
 }
 
+type ListSchemasRequestObject struct {
+	Params ListSchemasParams
+}
+
+type ListSchemasResponseObject interface {
+	VisitListSchemasResponse(w http.ResponseWriter) error
+}
+
+type ListSchemas200JSONResponse SchemaPage
+
+func (response ListSchemas200JSONResponse) VisitListSchemasResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSchemasdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListSchemasdefaultApplicationProblemPlusJSONResponse) VisitListSchemasResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type GetFlowSchemaRequestObject struct {
 }
 
@@ -5429,6 +6199,88 @@ type GetFlowSchemadefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response GetFlowSchemadefaultApplicationProblemPlusJSONResponse) VisitGetFlowSchemaResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetSchemaRequestObject struct {
+	Name SchemaNameParam `json:"name"`
+}
+
+type GetSchemaResponseObject interface {
+	VisitGetSchemaResponse(w http.ResponseWriter) error
+}
+
+type GetSchema200JSONResponse struct{ SchemaAnswerJSONResponse }
+
+func (response GetSchema200JSONResponse) VisitGetSchemaResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetSchemadefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetSchemadefaultApplicationProblemPlusJSONResponse) VisitGetSchemaResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutSchemaRequestObject struct {
+	Name   SchemaNameParam `json:"name"`
+	Params PutSchemaParams
+	Body   *PutSchemaJSONRequestBody
+}
+
+type PutSchemaResponseObject interface {
+	VisitPutSchemaResponse(w http.ResponseWriter) error
+}
+
+type PutSchema200JSONResponse struct{ SchemaAnswerJSONResponse }
+
+func (response PutSchema200JSONResponse) VisitPutSchemaResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutSchemadefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response PutSchemadefaultApplicationProblemPlusJSONResponse) VisitPutSchemaResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -5982,6 +6834,45 @@ type ListToolVersionsdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response ListToolVersionsdefaultApplicationProblemPlusJSONResponse) VisitListToolVersionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetUsageRequestObject struct {
+	Params GetUsageParams
+}
+
+type GetUsageResponseObject interface {
+	VisitGetUsageResponse(w http.ResponseWriter) error
+}
+
+type GetUsage200JSONResponse Usage
+
+func (response GetUsage200JSONResponse) VisitGetUsageResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetUsagedefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetUsagedefaultApplicationProblemPlusJSONResponse) VisitGetUsageResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -6660,6 +7551,12 @@ type StrictServerInterface interface {
 	// ListCapabilities Active flows that have a capability id, by flow name.
 	// (GET /api/v1/capabilities)
 	ListCapabilities(ctx context.Context, request ListCapabilitiesRequestObject) (ListCapabilitiesResponseObject, error)
+	// ListChains Sequences of tools that their schemas allow, best first, whether agents walk them or not.
+	// (GET /api/v1/chains)
+	ListChains(ctx context.Context, request ListChainsRequestObject) (ListChainsResponseObject, error)
+	// GetCompatibility Which fields of a tool's result fill required inputs of other tools, by schemas and names.
+	// (GET /api/v1/compatibility)
+	GetCompatibility(ctx context.Context, request GetCompatibilityRequestObject) (GetCompatibilityResponseObject, error)
 	// ListDeadLetters Telemetry requests that could not be read, oldest first.
 	// (GET /api/v1/dead-letters)
 	ListDeadLetters(ctx context.Context, request ListDeadLettersRequestObject) (ListDeadLettersResponseObject, error)
@@ -6720,12 +7617,18 @@ type StrictServerInterface interface {
 	// ListMCPServers The declared MCP servers with what each listed last.
 	// (GET /api/v1/mcp-servers)
 	ListMCPServers(ctx context.Context, request ListMCPServersRequestObject) (ListMCPServersResponseObject, error)
+	// ListMiningRuns Passes, the newest first, without what they found.
+	// (GET /api/v1/mining-runs)
+	ListMiningRuns(ctx context.Context, request ListMiningRunsRequestObject) (ListMiningRunsResponseObject, error)
 	// StartMiningRun Mine the recorded sessions and put what was found in the queue.
 	// (POST /api/v1/mining-runs)
 	StartMiningRun(ctx context.Context, request StartMiningRunRequestObject) (StartMiningRunResponseObject, error)
 	// GetMiningRun One pass.
 	// (GET /api/v1/mining-runs/{id})
 	GetMiningRun(ctx context.Context, request GetMiningRunRequestObject) (GetMiningRunResponseObject, error)
+	// StreamMiningRunEvents The events of a pass as server-sent events.
+	// (GET /api/v1/mining-runs/{id}/events)
+	StreamMiningRunEvents(ctx context.Context, request StreamMiningRunEventsRequestObject) (StreamMiningRunEventsResponseObject, error)
 	// GetMiningStatus How the mining loop stands.
 	// (GET /api/v1/mining-status)
 	GetMiningStatus(ctx context.Context, request GetMiningStatusRequestObject) (GetMiningStatusResponseObject, error)
@@ -6735,6 +7638,12 @@ type StrictServerInterface interface {
 	// ExplainPattern Why a path is or is not proposed, and what would change that.
 	// (GET /api/v1/patterns/explanation)
 	ExplainPattern(ctx context.Context, request ExplainPatternRequestObject) (ExplainPatternResponseObject, error)
+	// GetPattern One pattern of the last pass.
+	// (GET /api/v1/patterns/{id})
+	GetPattern(ctx context.Context, request GetPatternRequestObject) (GetPatternResponseObject, error)
+	// ListPatternOccurrences Where a pattern of the last pass occurs, as far as the pass kept it.
+	// (GET /api/v1/patterns/{id}/occurrences)
+	ListPatternOccurrences(ctx context.Context, request ListPatternOccurrencesRequestObject) (ListPatternOccurrencesResponseObject, error)
 	// GetPolicy Who and how many must approve.
 	// (GET /api/v1/policies)
 	GetPolicy(ctx context.Context, request GetPolicyRequestObject) (GetPolicyResponseObject, error)
@@ -6774,6 +7683,12 @@ type StrictServerInterface interface {
 	// CheckProposal Compile the draft and lay it over recorded sessions.
 	// (POST /api/v1/proposals/{id}/replay-checks)
 	CheckProposal(ctx context.Context, request CheckProposalRequestObject) (CheckProposalResponseObject, error)
+	// ReleaseProposal End the caller's reservation.
+	// (DELETE /api/v1/proposals/{id}/reservation)
+	ReleaseProposal(ctx context.Context, request ReleaseProposalRequestObject) (ReleaseProposalResponseObject, error)
+	// ReserveProposal Say that the caller reads a proposal now, so that others take another one.
+	// (PUT /api/v1/proposals/{id}/reservation)
+	ReserveProposal(ctx context.Context, request ReserveProposalRequestObject) (ReserveProposalResponseObject, error)
 	// ReviewProposal Approve, reject, or request changes.
 	// (POST /api/v1/proposals/{id}/reviews)
 	ReviewProposal(ctx context.Context, request ReviewProposalRequestObject) (ReviewProposalResponseObject, error)
@@ -6822,9 +7737,18 @@ type StrictServerInterface interface {
 	// ResumeRun Go on with an interrupted run from its last checkpoint.
 	// (POST /api/v1/runs/{id}/resume)
 	ResumeRun(ctx context.Context, request ResumeRunRequestObject) (ResumeRunResponseObject, error)
+	// ListSchemas Registered JSON Schemas by name.
+	// (GET /api/v1/schemas)
+	ListSchemas(ctx context.Context, request ListSchemasRequestObject) (ListSchemasResponseObject, error)
 	// GetFlowSchema The JSON Schema (2020-12) of flow files.
 	// (GET /api/v1/schemas/flow)
 	GetFlowSchema(ctx context.Context, request GetFlowSchemaRequestObject) (GetFlowSchemaResponseObject, error)
+	// GetSchema One registered schema.
+	// (GET /api/v1/schemas/{name})
+	GetSchema(ctx context.Context, request GetSchemaRequestObject) (GetSchemaResponseObject, error)
+	// PutSchema Register a schema, or replace the one of the ETag in If-Match; `"0"` where there must be none yet.
+	// (PUT /api/v1/schemas/{name})
+	PutSchema(ctx context.Context, request PutSchemaRequestObject) (PutSchemaResponseObject, error)
 	// GetService What the service holds, for how long, and what it could not take.
 	// (GET /api/v1/service)
 	GetService(ctx context.Context, request GetServiceRequestObject) (GetServiceResponseObject, error)
@@ -6867,6 +7791,9 @@ type StrictServerInterface interface {
 	// ListToolVersions Every definition that a declared tool has had, newest first.
 	// (GET /api/v1/tools/{name}/versions)
 	ListToolVersions(ctx context.Context, request ListToolVersionsRequestObject) (ListToolVersionsResponseObject, error)
+	// GetUsage Who used the installation, and what it holds.
+	// (GET /api/v1/usage)
+	GetUsage(ctx context.Context, request GetUsageRequestObject) (GetUsageResponseObject, error)
 	// ListWebhooks Webhooks without their secrets, oldest first.
 	// (GET /api/v1/webhooks)
 	ListWebhooks(ctx context.Context, request ListWebhooksRequestObject) (ListWebhooksResponseObject, error)
@@ -7141,6 +8068,56 @@ func (sh *strictHandler) ListCapabilities(ctx echo.Context, params ListCapabilit
 		return err
 	} else if validResponse, ok := response.(ListCapabilitiesResponseObject); ok {
 		return validResponse.VisitListCapabilitiesResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ListChains operation middleware
+func (sh *strictHandler) ListChains(ctx echo.Context, params ListChainsParams) error {
+	var request ListChainsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListChains(ctx.Request().Context(), request.(ListChainsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListChains")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ListChainsResponseObject); ok {
+		return validResponse.VisitListChainsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetCompatibility operation middleware
+func (sh *strictHandler) GetCompatibility(ctx echo.Context, params GetCompatibilityParams) error {
+	var request GetCompatibilityRequestObject
+
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetCompatibility(ctx.Request().Context(), request.(GetCompatibilityRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetCompatibility")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetCompatibilityResponseObject); ok {
+		return validResponse.VisitGetCompatibilityResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}
@@ -7777,6 +8754,31 @@ func (sh *strictHandler) ListMCPServers(ctx echo.Context) error {
 	return nil
 }
 
+// ListMiningRuns operation middleware
+func (sh *strictHandler) ListMiningRuns(ctx echo.Context, params ListMiningRunsParams) error {
+	var request ListMiningRunsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListMiningRuns(ctx.Request().Context(), request.(ListMiningRunsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListMiningRuns")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ListMiningRunsResponseObject); ok {
+		return validResponse.VisitListMiningRunsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
 // StartMiningRun operation middleware
 func (sh *strictHandler) StartMiningRun(ctx echo.Context, params StartMiningRunParams) error {
 	var request StartMiningRunRequestObject
@@ -7853,6 +8855,32 @@ func (sh *strictHandler) GetMiningRun(ctx echo.Context, id ID) error {
 	return nil
 }
 
+// StreamMiningRunEvents operation middleware
+func (sh *strictHandler) StreamMiningRunEvents(ctx echo.Context, id ID, params StreamMiningRunEventsParams) error {
+	var request StreamMiningRunEventsRequestObject
+
+	request.ID = id
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.StreamMiningRunEvents(ctx.Request().Context(), request.(StreamMiningRunEventsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "StreamMiningRunEvents")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(StreamMiningRunEventsResponseObject); ok {
+		return validResponse.VisitStreamMiningRunEventsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
 // GetMiningStatus operation middleware
 func (sh *strictHandler) GetMiningStatus(ctx echo.Context) error {
 	var request GetMiningStatusRequestObject
@@ -7920,6 +8948,57 @@ func (sh *strictHandler) ExplainPattern(ctx echo.Context, params ExplainPatternP
 		return err
 	} else if validResponse, ok := response.(ExplainPatternResponseObject); ok {
 		return validResponse.VisitExplainPatternResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetPattern operation middleware
+func (sh *strictHandler) GetPattern(ctx echo.Context, id ID) error {
+	var request GetPatternRequestObject
+
+	request.ID = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetPattern(ctx.Request().Context(), request.(GetPatternRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetPattern")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetPatternResponseObject); ok {
+		return validResponse.VisitGetPatternResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ListPatternOccurrences operation middleware
+func (sh *strictHandler) ListPatternOccurrences(ctx echo.Context, id ID, params ListPatternOccurrencesParams) error {
+	var request ListPatternOccurrencesRequestObject
+
+	request.ID = id
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListPatternOccurrences(ctx.Request().Context(), request.(ListPatternOccurrencesRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListPatternOccurrences")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ListPatternOccurrencesResponseObject); ok {
+		return validResponse.VisitListPatternOccurrencesResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}
@@ -8412,6 +9491,56 @@ func (sh *strictHandler) CheckProposal(ctx echo.Context, id ProposalIDParam) err
 		return err
 	} else if validResponse, ok := response.(CheckProposalResponseObject); ok {
 		return validResponse.VisitCheckProposalResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ReleaseProposal operation middleware
+func (sh *strictHandler) ReleaseProposal(ctx echo.Context, id ProposalIDParam) error {
+	var request ReleaseProposalRequestObject
+
+	request.ID = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ReleaseProposal(ctx.Request().Context(), request.(ReleaseProposalRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ReleaseProposal")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ReleaseProposalResponseObject); ok {
+		return validResponse.VisitReleaseProposalResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ReserveProposal operation middleware
+func (sh *strictHandler) ReserveProposal(ctx echo.Context, id ProposalIDParam) error {
+	var request ReserveProposalRequestObject
+
+	request.ID = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ReserveProposal(ctx.Request().Context(), request.(ReserveProposalRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ReserveProposal")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ReserveProposalResponseObject); ok {
+		return validResponse.VisitReserveProposalResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}
@@ -8970,6 +10099,31 @@ func (sh *strictHandler) ResumeRun(ctx echo.Context, id ID, params ResumeRunPara
 	return nil
 }
 
+// ListSchemas operation middleware
+func (sh *strictHandler) ListSchemas(ctx echo.Context, params ListSchemasParams) error {
+	var request ListSchemasRequestObject
+
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListSchemas(ctx.Request().Context(), request.(ListSchemasRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListSchemas")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ListSchemasResponseObject); ok {
+		return validResponse.VisitListSchemasResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
 // GetFlowSchema operation middleware
 func (sh *strictHandler) GetFlowSchema(ctx echo.Context) error {
 	var request GetFlowSchemaRequestObject
@@ -8987,6 +10141,80 @@ func (sh *strictHandler) GetFlowSchema(ctx echo.Context) error {
 		return err
 	} else if validResponse, ok := response.(GetFlowSchemaResponseObject); ok {
 		return validResponse.VisitGetFlowSchemaResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetSchema operation middleware
+func (sh *strictHandler) GetSchema(ctx echo.Context, name SchemaNameParam) error {
+	var request GetSchemaRequestObject
+
+	request.Name = name
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetSchema(ctx.Request().Context(), request.(GetSchemaRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetSchema")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetSchemaResponseObject); ok {
+		return validResponse.VisitGetSchemaResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// PutSchema operation middleware
+func (sh *strictHandler) PutSchema(ctx echo.Context, name SchemaNameParam, params PutSchemaParams) error {
+	var request PutSchemaRequestObject
+
+	request.Name = name
+	request.Params = params
+
+	var body PutSchemaJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.PutSchema(ctx.Request().Context(), request.(PutSchemaRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "PutSchema")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(PutSchemaResponseObject); ok {
+		return validResponse.VisitPutSchemaResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}
@@ -9461,6 +10689,31 @@ func (sh *strictHandler) ListToolVersions(ctx echo.Context, name ToolNameParam) 
 		return err
 	} else if validResponse, ok := response.(ListToolVersionsResponseObject); ok {
 		return validResponse.VisitListToolVersionsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetUsage operation middleware
+func (sh *strictHandler) GetUsage(ctx echo.Context, params GetUsageParams) error {
+	var request GetUsageRequestObject
+
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetUsage(ctx.Request().Context(), request.(GetUsageRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetUsage")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetUsageResponseObject); ok {
+		return validResponse.VisitGetUsageResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

@@ -349,6 +349,27 @@ func (e MeAuth) Valid() bool {
 	}
 }
 
+// Defines values for MiningEventKind.
+const (
+	MiningEventKindMiningRun MiningEventKind = "mining_run"
+	MiningEventKindPhase     MiningEventKind = "phase"
+	MiningEventKindProgress  MiningEventKind = "progress"
+)
+
+// Valid indicates whether the value is a known member of the MiningEventKind enum.
+func (e MiningEventKind) Valid() bool {
+	switch e {
+	case MiningEventKindMiningRun:
+		return true
+	case MiningEventKindPhase:
+		return true
+	case MiningEventKindProgress:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for MiningMode.
 const (
 	MiningModeFull        MiningMode = "full"
@@ -1632,6 +1653,19 @@ type CapabilitySafety struct {
 	SideEffects      SideEffects `json:"side_effects"`
 }
 
+// Chain defines model for Chain.
+type Chain struct {
+	Edges []SchemaEdge `json:"edges"`
+	Score float64      `json:"score"`
+	Tools []string     `json:"tools"`
+}
+
+// ChainPage defines model for ChainPage.
+type ChainPage struct {
+	Items      []Chain `json:"items"`
+	NextCursor string  `json:"next_cursor,omitempty,omitzero"`
+}
+
 // Closing Who took it out of the queue, and why.
 type Closing struct {
 	At     time.Time `json:"at"`
@@ -1665,6 +1699,31 @@ type CommentCreate struct {
 // CommentPage defines model for CommentPage.
 type CommentPage struct {
 	Items []Comment `json:"items"`
+}
+
+// Compatibility defines model for Compatibility.
+type Compatibility struct {
+	Consumer string `json:"consumer"`
+	Input    string `json:"input"`
+
+	// Pointer Into the producer's result; empty for a result that is the value itself.
+	Pointer  string `json:"pointer"`
+	Producer string `json:"producer"`
+
+	// Rule How the names were matched.
+	Rule string `json:"rule"`
+
+	// Score 2 for an identifier, 1 for a telling name, 0 for a generic one.
+	Score float64 `json:"score"`
+}
+
+// CompatibilityPage defines model for CompatibilityPage.
+type CompatibilityPage struct {
+	Items      []Compatibility `json:"items"`
+	NextCursor string          `json:"next_cursor,omitempty,omitzero"`
+
+	// Tools How many were compared.
+	Tools int `json:"tools"`
 }
 
 // CompileReport defines model for CompileReport.
@@ -2278,6 +2337,23 @@ type MeasuredSavings struct {
 	Tokens Figure `json:"tokens"`
 }
 
+// MiningEvent defines model for MiningEvent.
+type MiningEvent struct {
+	Done      int             `json:"done,omitempty,omitzero"`
+	Kind      MiningEventKind `json:"kind"`
+	MiningRun *MiningRun      `json:"mining_run,omitempty"`
+
+	// Phase Of `phase`: assemble, observe, infer, analyse, propose.
+	Phase string `json:"phase,omitempty,omitzero"`
+
+	// Stage Of `progress`, within the phase observe.
+	Stage string `json:"stage,omitempty,omitzero"`
+	Total int    `json:"total,omitempty,omitzero"`
+}
+
+// MiningEventKind defines model for MiningEventKind.
+type MiningEventKind string
+
 // MiningIncrement What an incremental count found, also where a full pass followed because of it.
 type MiningIncrement struct {
 	// Calls Calls read for that.
@@ -2377,6 +2453,12 @@ type MiningRun struct {
 // MiningRunStatus defines model for MiningRun.Status.
 type MiningRunStatus string
 
+// MiningRunPage defines model for MiningRunPage.
+type MiningRunPage struct {
+	Items      []MiningRun `json:"items"`
+	NextCursor string      `json:"next_cursor,omitempty,omitzero"`
+}
+
 // MiningStatus defines model for MiningStatus.
 type MiningStatus struct {
 	// Automatic Passes begin by themselves.
@@ -2441,6 +2523,15 @@ type Occurrence struct {
 	SessionID string `json:"session_id"`
 }
 
+// OccurrencePage defines model for OccurrencePage.
+type OccurrencePage struct {
+	Items      []Occurrence `json:"items"`
+	NextCursor string       `json:"next_cursor,omitempty,omitzero"`
+
+	// Total Occurrences that the pass counted.
+	Total int `json:"total"`
+}
+
 // Pattern defines model for Pattern.
 type Pattern struct {
 	Agents   int          `json:"agents,omitempty,omitzero"`
@@ -2450,8 +2541,11 @@ type Pattern struct {
 	Excess   float64      `json:"excess,omitempty,omitzero"`
 
 	// Expected Occurrences under the order-1 Markov null model.
-	Expected    float64 `json:"expected,omitempty,omitzero"`
-	Occurrences int     `json:"occurrences"`
+	Expected float64 `json:"expected,omitempty,omitzero"`
+
+	// ID The same for the same tools, in every pass.
+	ID          string `json:"id,omitempty,omitzero"`
+	Occurrences int    `json:"occurrences"`
 
 	// Partial The flow is for a part of the occurrences.
 	Partial bool    `json:"partial,omitempty,omitzero"`
@@ -2568,6 +2662,26 @@ type Policy struct {
 	UnusedDays int `json:"unused_days"`
 }
 
+// PrincipalUsage defines model for PrincipalUsage.
+type PrincipalUsage struct {
+	// Changes Events of the audit log.
+	Changes int64 `json:"changes"`
+	DryRuns int64 `json:"dry_runs"`
+
+	// Keys That are valid now.
+	Keys int `json:"keys"`
+
+	// LastUsedAt Of any of its keys; absent when none was used.
+	LastUsedAt time.Time `json:"last_used_at,omitempty,omitzero"`
+	Principal  string    `json:"principal"`
+
+	// Runs Flow runs that it started, dry runs left out.
+	Runs int64 `json:"runs"`
+
+	// Succeeded Of these.
+	Succeeded int64 `json:"succeeded"`
+}
+
 // Problem defines model for Problem.
 type Problem struct {
 	// Code Stable code.
@@ -2641,6 +2755,9 @@ type Proposal struct {
 	// ReplayCheck What the draft would have done in recorded sessions. A window is a place where an agent called the flow's tools
 	// in its order. Of the lists at most 20 windows are shown; the counts are of all.
 	ReplayCheck *ReplayCheck `json:"replay_check,omitempty"`
+
+	// Reservation Who reads it; over after that time.
+	Reservation *Reservation `json:"reservation,omitempty"`
 
 	// Returned What changed since it was rejected.
 	Returned string      `json:"returned,omitempty,omitzero"`
@@ -2723,6 +2840,9 @@ type ProposalSummary struct {
 	Occurrences int    `json:"occurrences,omitempty,omitzero"`
 	PromotedAs  string `json:"promoted_as,omitempty,omitzero"`
 	Rank        int    `json:"rank"`
+
+	// Reservation Who reads it; over after that time.
+	Reservation *Reservation `json:"reservation,omitempty"`
 
 	// Returned What changed since it was rejected.
 	Returned string      `json:"returned,omitempty,omitzero"`
@@ -2858,6 +2978,13 @@ type RedactionPreviewCreate struct {
 	Payload json.RawMessage `json:"payload"`
 }
 
+// RegisteredSchema defines model for RegisteredSchema.
+type RegisteredSchema struct {
+	Name     string     `json:"name"`
+	Revision int64      `json:"revision"`
+	Schema   JSONSchema `json:"schema"`
+}
+
 // RejectedRecord defines model for RejectedRecord.
 type RejectedRecord struct {
 	Code   string `json:"code"`
@@ -2989,6 +3116,12 @@ type ReplayWindow struct {
 // Report defines model for Report.
 type Report = json.RawMessage
 
+// Reservation Who reads it; over after that time.
+type Reservation struct {
+	By    string    `json:"by"`
+	Until time.Time `json:"until"`
+}
+
 // ResumeRequest defines model for ResumeRequest.
 type ResumeRequest struct {
 	// DynamicParams Those that the run had; they are not kept.
@@ -3026,7 +3159,10 @@ type ReviewCreate struct {
 
 	// Feedback What kind of change is requested; only with request_changes.
 	Feedback Feedback `json:"feedback,omitempty,omitzero"`
-	Verdict  Verdict  `json:"verdict"`
+
+	// Safety What tools of the draft do whose safety nobody declared; only with an approval. It counts for the approval itself.
+	Safety  []SafetyDeclaration `json:"safety,omitempty,omitzero"`
+	Verdict Verdict             `json:"verdict"`
 }
 
 // Rollback defines model for Rollback.
@@ -3171,6 +3307,14 @@ type RunRequestDryRunUnsupported string
 // RunStatus defines model for RunStatus.
 type RunStatus string
 
+// SafetyDeclaration defines model for SafetyDeclaration.
+type SafetyDeclaration struct {
+	// Reason How the reviewer knows.
+	Reason      string      `json:"reason"`
+	SideEffects SideEffects `json:"side_effects"`
+	Tool        string      `json:"tool"`
+}
+
 // Savings defines model for Savings.
 type Savings struct {
 	Basis string `json:"basis"`
@@ -3208,6 +3352,12 @@ type SchemaEdge struct {
 	OutputField string `json:"output_field"`
 	Producer    string `json:"producer"`
 	Rule        string `json:"rule"`
+}
+
+// SchemaPage defines model for SchemaPage.
+type SchemaPage struct {
+	Items      []RegisteredSchema `json:"items"`
+	NextCursor string             `json:"next_cursor,omitempty,omitzero"`
 }
 
 // Scope defines model for Scope.
@@ -3522,6 +3672,14 @@ type ToolPage struct {
 	NextCursor string `json:"next_cursor,omitempty,omitzero"`
 }
 
+// Usage defines model for Usage.
+type Usage struct {
+	From       time.Time        `json:"from,omitempty,omitzero"`
+	Principals []PrincipalUsage `json:"principals"`
+	Stored     Stored           `json:"stored"`
+	To         time.Time        `json:"to,omitempty,omitzero"`
+}
+
 // UserTurn defines model for UserTurn.
 type UserTurn struct {
 	// Before Index of the call that follows it.
@@ -3738,6 +3896,9 @@ type Limit = int
 // ProposalIDParam defines model for ProposalIdParam.
 type ProposalIDParam = string
 
+// SchemaNameParam defines model for SchemaNameParam.
+type SchemaNameParam = string
+
 // To defines model for To.
 type To = time.Time
 
@@ -3771,6 +3932,9 @@ type RunAnswer = Run
 // RunGoesOn defines model for RunGoesOn.
 type RunGoesOn = Run
 
+// SchemaAnswer defines model for SchemaAnswer.
+type SchemaAnswer = JSONSchema
+
 // ToolAnswer defines model for ToolAnswer.
 type ToolAnswer = Tool
 
@@ -3791,6 +3955,36 @@ type ListAuditEventsParams struct {
 
 // ListCapabilitiesParams defines parameters for ListCapabilities.
 type ListCapabilitiesParams struct {
+	// Limit Rows on a page; 0 takes the default.
+	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
+
+	// Cursor The `next_cursor` of the page before.
+	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
+}
+
+// ListChainsParams defines parameters for ListChains.
+type ListChainsParams struct {
+	// From The first tool.
+	From string `form:"from,omitempty" json:"from,omitempty,omitzero"`
+
+	// To The last tool.
+	To string `form:"to,omitempty" json:"to,omitempty,omitzero"`
+
+	// MaxDepth How many tools at most, 2 to 6; 0 takes the default.
+	MaxDepth int `form:"max_depth,omitempty" json:"max_depth,omitempty,omitzero"`
+
+	// Limit Rows on a page; 0 takes the default.
+	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
+
+	// Cursor The `next_cursor` of the page before.
+	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
+}
+
+// GetCompatibilityParams defines parameters for GetCompatibility.
+type GetCompatibilityParams struct {
+	// Tool Only what this tool gives or takes.
+	Tool string `form:"tool,omitempty" json:"tool,omitempty,omitzero"`
+
 	// Limit Rows on a page; 0 takes the default.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
@@ -3899,6 +4093,15 @@ type GetFollowsParams struct {
 	Limit int `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 }
 
+// ListMiningRunsParams defines parameters for ListMiningRuns.
+type ListMiningRunsParams struct {
+	// Limit Rows on a page; 0 takes the default.
+	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
+
+	// Cursor The `next_cursor` of the page before.
+	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
+}
+
 // StartMiningRunParams defines parameters for StartMiningRun.
 type StartMiningRunParams struct {
 	// Wait Answer when the pass has ended, with 200, instead of at once with 202.
@@ -3907,6 +4110,11 @@ type StartMiningRunParams struct {
 	// IdempotencyKey The first answer is kept for 24 hours: the same key and request get it again, another request is refused, and
 	// while the first is at work a second one is told so.
 	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
+}
+
+// StreamMiningRunEventsParams defines parameters for StreamMiningRunEvents.
+type StreamMiningRunEventsParams struct {
+	LastEventID string `json:"Last-Event-ID,omitempty,omitzero"`
 }
 
 // ListPatternsParams defines parameters for ListPatterns.
@@ -3922,6 +4130,15 @@ type ListPatternsParams struct {
 type ExplainPatternParams struct {
 	// Tool The tools of the path, in order; repeat the parameter.
 	Tool []string `form:"tool" json:"tool"`
+}
+
+// ListPatternOccurrencesParams defines parameters for ListPatternOccurrences.
+type ListPatternOccurrencesParams struct {
+	// Limit Rows on a page; 0 takes the default.
+	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
+
+	// Cursor The `next_cursor` of the page before.
+	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
 }
 
 // PutPolicyParams defines parameters for PutPolicy.
@@ -4088,6 +4305,21 @@ type ResumeRunParams struct {
 	Wait Wait `form:"wait,omitempty" json:"wait,omitempty,omitzero"`
 }
 
+// ListSchemasParams defines parameters for ListSchemas.
+type ListSchemasParams struct {
+	// Limit Rows on a page; 0 takes the default.
+	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
+
+	// Cursor The `next_cursor` of the page before.
+	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
+}
+
+// PutSchemaParams defines parameters for PutSchema.
+type PutSchemaParams struct {
+	// IfMatch The ETag that the change is made against. Missing is answered 428, another one 412.
+	IfMatch IfMatch `json:"If-Match,omitempty,omitzero"`
+}
+
 // ListSessionsParams defines parameters for ListSessions.
 type ListSessionsParams struct {
 	// Limit Rows on a page; 0 takes the default.
@@ -4172,6 +4404,15 @@ type ImportToolsParams struct {
 type PutToolParams struct {
 	// IfMatch The ETag that the change is made against. Missing is answered 428, another one 412.
 	IfMatch IfMatch `json:"If-Match,omitempty,omitzero"`
+}
+
+// GetUsageParams defines parameters for GetUsage.
+type GetUsageParams struct {
+	// From Inclusive.
+	From From `form:"from,omitempty" json:"from,omitempty,omitzero"`
+
+	// To Exclusive.
+	To To `form:"to,omitempty" json:"to,omitempty,omitzero"`
 }
 
 // CreateWebhookParams defines parameters for CreateWebhook.
@@ -4273,6 +4514,9 @@ type ReplayRunJSONRequestBody = ReplayRequest
 
 // ResumeRunJSONRequestBody defines body for ResumeRun for application/json ContentType.
 type ResumeRunJSONRequestBody = ResumeRequest
+
+// PutSchemaJSONRequestBody defines body for PutSchema for application/json ContentType.
+type PutSchemaJSONRequestBody = JSONSchema
 
 // RecordToolCallsJSONRequestBody defines body for RecordToolCalls for application/json ContentType.
 type RecordToolCallsJSONRequestBody = RecordToolCallsJSONBody

@@ -44,10 +44,13 @@ type cli struct {
 	Import      importCmd      `cmd:"" help:"Record calls from files."`
 	Analyze     analyzeCmd     `cmd:"" help:"Show what repeats in recorded sessions and what could run without the model. Keeps nothing."`
 	Mine        mineCmd        `cmd:"" help:"Mine the recorded sessions and put what was found in the queue."`
+	Patterns    patternsCmd    `cmd:"" help:"What repeats, as the last mining pass found it."`
 	Proposals   proposalsCmd   `cmd:"" help:"List, show and review proposals."`
 	Promote     promoteCmd     `cmd:"" help:"Make an approved proposal an active flow."`
 	Flows       flowsCmd       `cmd:"" help:"List, show, draw, check, test, compare, propose and export flows."`
 	Tools       toolsCmd       `cmd:"" help:"Apply, list and show tools."`
+	Schemas     schemasCmd     `cmd:"" help:"JSON Schemas that flows name."`
+	Send        sendCmd        `cmd:"" help:"Send an OTLP request from a file, as an exporter would."`
 	Mcp         mcpCmd         `cmd:"" help:"Serve the flows as tools over standard input and output, for MCP clients that start programs."`
 	Workers     workersCmd     `cmd:"" help:"List worker pools, and serve one with programs."`
 	Run         runCmd         `cmd:"" help:"Run a flow."`
@@ -60,6 +63,8 @@ type cli struct {
 	Delete      deleteCmd      `cmd:"" help:"Delete recorded sessions for good, by id, user or time."`
 	Redact      redactCmd      `cmd:"" help:"Show what would be hidden in a JSON document before it is stored."`
 	Keys        keysCmd        `cmd:"" help:"Create, list, rotate and revoke API keys."`
+	Whoami      whoamiCmd      `cmd:"" help:"Say as whom commands act, and with which rights."`
+	Usage       usageCmd       `cmd:"" help:"Say who used the installation, and what it holds."`
 	Policy      policyCmd      `cmd:"" help:"Show and set the policy of approvals."`
 	Audit       auditCmd       `cmd:"" help:"List, export and verify the audit log."`
 	Webhooks    webhooksCmd    `cmd:"" help:"Subscribe URLs to events, and see what was delivered."`

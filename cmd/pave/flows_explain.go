@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -17,6 +18,9 @@ type flowsExplainCmd struct {
 
 // Run says what a flow will do, step by step, without running it.
 func (c *flowsExplainCmd) Run(e *env) error {
+	if !isFile(c.Flow) && !c.offline() {
+		return c.registered(e)
+	}
 	flow, _, err := readFlow(e, c.Flow)
 	if err != nil {
 		return err
@@ -27,6 +31,27 @@ func (c *flowsExplainCmd) Run(e *env) error {
 	}
 	explained := executor.Explain(plan, found)
 	return e.printValue(explained, func(w io.Writer) error { return explanationText(w, explained) })
+}
+
+// registered lets the service explain, as it does for others.
+func (c *flowsExplainCmd) registered(e *env) error {
+	return e.withClient(func(cl *client) error {
+		v, _, err := getFlow(e, cl, c.Flow)
+		if err != nil {
+			return err
+		}
+		resp, err := check(cl.ExplainFlowWithResponse(e.ctx, v.Name, v.Version))
+		if err != nil {
+			return err
+		}
+		return e.print(resp.GetBody(), func(w io.Writer) error {
+			explained := new(executor.Explanation)
+			if err := json.Unmarshal(resp.GetBody(), explained); err != nil {
+				return fmt.Errorf("the server's explanation: %w", err)
+			}
+			return explanationText(w, explained)
+		})
+	})
 }
 
 // plan compiles a flow against the files of the flags or against what is registered. A flow that cannot be started is

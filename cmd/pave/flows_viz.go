@@ -34,6 +34,9 @@ type flowsVizCmd struct {
 
 // Run draws a flow.
 func (c *flowsVizCmd) Run(e *env) error {
+	if !isFile(c.Flow) {
+		return c.registered(e)
+	}
 	flow, _, err := readFlow(e, c.Flow)
 	if err != nil {
 		return err
@@ -43,6 +46,22 @@ func (c *flowsVizCmd) Run(e *env) error {
 		return err
 	}
 	return e.printDrawing(c.Format, text)
+}
+
+// registered lets the service draw, as it does for others.
+func (c *flowsVizCmd) registered(e *env) error {
+	return e.withClient(func(cl *client) error {
+		v, _, err := getFlow(e, cl, c.Flow)
+		if err != nil {
+			return err
+		}
+		resp, err := check(cl.GetFlowDiagramWithResponse(e.ctx, v.Name, v.Version, &gen.GetFlowDiagramParams{
+			Format: gen.GetFlowDiagramParamsFormat(c.Format), Direction: gen.GetFlowDiagramParamsDirection(c.Direction)}))
+		if err != nil {
+			return err
+		}
+		return e.printDrawing(c.Format, string(resp.GetBody()))
+	})
 }
 
 type runsVizCmd struct {

@@ -21,6 +21,8 @@ type mineCmd struct {
 	WhyNot      bool      `help:"Mine nothing; list the frequent paths that the last pass did not propose, and what blocks each." env:"PAVE_WHY_NOT" xor:"what"`
 	Status      bool      `help:"Mine nothing; say how the mining loop of the server stands." env:"PAVE_STATUS" xor:"what"`
 	Pass        string    `help:"Mine nothing; show what this pass found." env:"PAVE_PASS" placeholder:"ID" xor:"what"`
+	Passes      bool      `help:"Mine nothing; list the passes, the newest first." env:"PAVE_PASSES" xor:"what"`
+	Follow      string    `help:"Mine nothing; show this pass as it goes on." env:"PAVE_FOLLOW" placeholder:"ID" xor:"what"`
 	Settings    bool      `help:"Mine nothing; list the settings of mining that are in force here." env:"PAVE_SETTINGS" xor:"what"`
 }
 
@@ -45,6 +47,10 @@ func (c *mineCmd) Run(e *env) error {
 			return e.print(resp.GetBody(), func(w io.Writer) error { return mineTable(w, resp.JSON200) })
 		case c.WhyNot:
 			return whyNot(e, cl)
+		case c.Passes:
+			return passes(e, cl)
+		case c.Follow != "":
+			return c.follow(e, cl)
 		case c.Status:
 			return miningStatus(e, cl)
 		}

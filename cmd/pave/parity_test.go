@@ -18,19 +18,11 @@ import (
 
 // withoutCommand are the operations that no command calls, each with what stands for it.
 var withoutCommand = map[string]string{
-	"exportTraces":   "telemetry exporters speak it; pave import reads the same data from files",
-	"exportLogs":     "as exportTraces",
-	"exportMetrics":  "as exportTraces",
-	"signIn":         "browser sessions; the command line sends its key",
-	"signOut":        "as signIn",
-	"getMe":          "the web UI asks; pave keys list tells what keys may do",
-	"getFlowSchema":  "pave flows schema prints the same document, which is part of the program",
-	"getFlowDiagram": "pave flows viz draws with the same code, files too",
-	"explainFlow":    "pave flows explain says it with the same code, of files too",
-	"callMCP":        "MCP clients speak it; pave mcp serves the same over standard input and output",
-	"streamMCP":      "as callMCP",
-	"endMCP":         "as callMCP",
-	"putTool":        "pave tools apply, which takes any number of tools",
+	"signIn":    "browser sessions; the command line sends its key",
+	"signOut":   "as signIn",
+	"callMCP":   "pave mcp is a client of it, by the protocol's own library",
+	"streamMCP": "as callMCP",
+	"endMCP":    "as callMCP",
 }
 
 // TestEveryOperationHasACommand walks the contract: what the API can do, the command line can do, with --server and

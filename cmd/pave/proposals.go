@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"strings"
 
 	"pave/api"
 	"pave/api/gen"
@@ -19,6 +20,8 @@ type proposalsCmd struct {
 	Comments proposalsCommentsCmd `cmd:"" help:"Read the remarks on a proposal."`
 	Diff     proposalsDiffCmd     `cmd:"" help:"What differs from the version that runs."`
 	Check    proposalsCheckCmd    `cmd:"" help:"Compile the draft and lay it over recorded sessions."`
+	Reserve  proposalsReserveCmd  `cmd:"" help:"Say that you read a proposal, so that others take another one; for 15 minutes."`
+	Release  proposalsReleaseCmd  `cmd:"" help:"End your reservation."`
 	Approve  proposalsApproveCmd  `cmd:"" help:"Approve a proposal as it is now."`
 	Reject   proposalsRejectCmd   `cmd:"" help:"Reject proposals; they do not come back unchanged."`
 	Withdraw proposalsWithdrawCmd `cmd:"" help:"Take a proposal out of the queue."`
@@ -77,14 +80,57 @@ func (c *proposalsShowCmd) Run(e *env) error {
 }
 
 type proposalsApproveCmd struct {
-	ID      string `arg:"" help:"Proposal: its id, a unique beginning of it, or its flow's name."`
-	Digest  string `help:"Approve only if this is still the digest; without it the current one." env:"PAVE_DIGEST"`
-	Comment string `help:"Remark for the record." env:"PAVE_COMMENT"`
+	ID      string   `arg:"" help:"Proposal: its id, a unique beginning of it, or its flow's name."`
+	Digest  string   `help:"Approve only if this is still the digest; without it the current one." env:"PAVE_DIGEST"`
+	Comment string   `help:"Remark for the record." env:"PAVE_COMMENT"`
+	Safety  []string `help:"What a tool does whose safety nobody declared, and how you know: TOOL=LEVEL:REASON, where the level is none, read, write, external or destructive." env:"PAVE_SAFETY" placeholder:"DECLARATION" sep:"none"`
 }
 
 // Run approves.
 func (c *proposalsApproveCmd) Run(e *env) error {
-	return review(e, c.ID, gen.ReviewCreate{Verdict: gen.VerdictApprove, Digest: c.Digest, Comment: c.Comment})
+	body := gen.ReviewCreate{Verdict: gen.VerdictApprove, Digest: c.Digest, Comment: c.Comment}
+	for _, entry := range c.Safety {
+		tool, rest, ok := strings.Cut(entry, "=")
+		level, reason, told := strings.Cut(rest, ":")
+		if !ok || !told {
+			return errUsage("--safety " + output.Clean(entry) + ": use TOOL=LEVEL:REASON\n")
+		}
+		body.Safety = append(body.Safety, gen.SafetyDeclaration{Tool: tool, SideEffects: gen.SideEffects(level), Reason: strings.TrimSpace(reason)})
+	}
+	return review(e, c.ID, body)
+}
+
+type proposalsReserveCmd struct {
+	ID string `arg:"" help:"Proposal: its id, a unique beginning of it, or its flow's name."`
+}
+
+// Run reserves.
+func (c *proposalsReserveCmd) Run(e *env) error {
+	return e.withClient(func(cl *client) error {
+		resp, err := check(cl.ReserveProposalWithResponse(e.ctx, c.ID))
+		if err != nil {
+			return err
+		}
+		return e.print(resp.GetBody(), func(w io.Writer) error {
+			_, err := fmt.Fprintf(w, "%s is yours to read until %s\n", resp.JSON200.ID, when(resp.JSON200.Reservation.Until))
+			return err
+		})
+	})
+}
+
+type proposalsReleaseCmd struct {
+	ID string `arg:"" help:"Proposal: its id, a unique beginning of it, or its flow's name."`
+}
+
+// Run releases.
+func (c *proposalsReleaseCmd) Run(e *env) error {
+	return e.withClient(func(cl *client) error {
+		resp, err := check(cl.ReleaseProposalWithResponse(e.ctx, c.ID))
+		if err != nil {
+			return err
+		}
+		return e.print(resp.GetBody(), func(w io.Writer) error { return stateLine(w, resp.JSON200) })
+	})
 }
 
 type proposalsRejectCmd struct {

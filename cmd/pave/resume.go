@@ -1,14 +1,11 @@
 package main
 
 import (
-	"bufio"
 	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
-	"strings"
 
 	"pave/api/gen"
 	"pave/cmd/pave/internal/output"
@@ -111,25 +108,7 @@ func (c *runsEventsCmd) Run(e *env) error {
 			return requestError(err)
 		}
 		defer func() { _ = resp.Body.Close() }()
-		if resp.StatusCode >= http.StatusBadRequest {
-			raw, err := io.ReadAll(io.LimitReader(resp.Body, maxInput))
-			return errors.Join(problemError(resp.StatusCode, raw), err)
-		}
-		lines := bufio.NewScanner(resp.Body)
-		lines.Buffer(nil, maxEventLine)
-		for lines.Scan() {
-			data, ok := strings.CutPrefix(lines.Text(), "data: ")
-			if !ok {
-				continue
-			}
-			if err := c.show(e, data); err != nil {
-				return err
-			}
-		}
-		if err := lines.Err(); err != nil {
-			return fmt.Errorf("the server's events: %w", err)
-		}
-		return nil
+		return eachEvent(resp, func(data string) error { return c.show(e, data) })
 	})
 }
 

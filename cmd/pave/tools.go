@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -17,20 +18,23 @@ import (
 )
 
 type toolsCmd struct {
-	Apply    toolsApplyCmd    `cmd:"" help:"Create or update the tools of tool files."`
-	List     toolsListCmd     `cmd:"" help:"List tools."`
-	Show     toolsShowCmd     `cmd:"" help:"Show a tool as a tool file."`
-	Versions toolsVersionsCmd `cmd:"" help:"List the definitions that a tool has had."`
-	Servers  toolsServersCmd  `cmd:"" help:"List MCP servers and what they offered last."`
-	Discover toolsDiscoverCmd `cmd:"" help:"Ask an MCP server for its tools."`
-	Drift    toolsDriftCmd    `cmd:"" help:"Show how a tool's definition differs from the accepted one."`
-	Pin      toolsPinCmd      `cmd:"" help:"Accept a server's definition of a tool, and bind the tool to it."`
-	Import   toolsImportCmd   `cmd:"" help:"Make tools of the operations of an OpenAPI document."`
-	Builtins toolsBuiltinsCmd `cmd:"" help:"Print the tool file of the tools that come with pave."`
+	Apply      toolsApplyCmd      `cmd:"" help:"Create or update the tools of tool files."`
+	List       toolsListCmd       `cmd:"" help:"List tools."`
+	Show       toolsShowCmd       `cmd:"" help:"Show a tool as a tool file."`
+	Versions   toolsVersionsCmd   `cmd:"" help:"List the definitions that a tool has had."`
+	Servers    toolsServersCmd    `cmd:"" help:"List MCP servers and what they offered last."`
+	Discover   toolsDiscoverCmd   `cmd:"" help:"Ask an MCP server for its tools."`
+	Drift      toolsDriftCmd      `cmd:"" help:"Show how a tool's definition differs from the accepted one."`
+	Pin        toolsPinCmd        `cmd:"" help:"Accept a server's definition of a tool, and bind the tool to it."`
+	Import     toolsImportCmd     `cmd:"" help:"Make tools of the operations of an OpenAPI document."`
+	Compatible toolsCompatibleCmd `cmd:"" help:"List which results fill which inputs of other tools, by their schemas."`
+	Chains     toolsChainsCmd     `cmd:"" help:"List sequences of tools that their schemas allow."`
+	Builtins   toolsBuiltinsCmd   `cmd:"" help:"Print the tool file of the tools that come with pave."`
 }
 
 type toolsApplyCmd struct {
-	Paths []string `arg:"" name:"path" help:"Tool files, or folders with *.yaml and *.yml."`
+	Paths    []string `arg:"" name:"path" help:"Tool files, or folders with *.yaml and *.yml."`
+	Revision *int64   `help:"Of one tool: replace exactly this revision of it, 0 for none." env:"PAVE_REVISION" placeholder:"N"`
 }
 
 // Run applies all files as one change.
@@ -39,12 +43,44 @@ func (c *toolsApplyCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
+	if c.Revision != nil {
+		return c.one(e, doc)
+	}
 	return e.withClient(func(cl *client) error {
 		resp, err := check(cl.ApplyToolsWithBodyWithResponse(e.ctx, "application/yaml", bytes.NewReader(doc)))
 		if err != nil {
 			return err
 		}
 		return e.print(resp.GetBody(), func(w io.Writer) error { return printApplied(w, resp.JSON200) })
+	})
+}
+
+// one replaces one revision of one tool.
+func (c *toolsApplyCmd) one(e *env, doc []byte) error {
+	file, err := flows.ParseToolFile(doc)
+	if err != nil {
+		return err
+	}
+	if len(file.Tools) != 1 || len(file.Servers) > 0 {
+		return errUsage("--revision is for a file with one tool\n")
+	}
+	body, err := json.Marshal(file.Tools[0])
+	if err != nil {
+		return err
+	}
+	params := &gen.PutToolParams{}
+	if *c.Revision > 0 {
+		params.IfMatch = etag(*c.Revision)
+	}
+	return e.withClient(func(cl *client) error {
+		resp, err := check(cl.PutToolWithBodyWithResponse(e.ctx, file.Tools[0].Name, params, "application/json", bytes.NewReader(body)))
+		if err != nil {
+			return err
+		}
+		return e.print(resp.GetBody(), func(w io.Writer) error {
+			_, err := fmt.Fprintf(w, "%s, revision %d\n", output.Clean(resp.JSON200.Name), resp.JSON200.Revision)
+			return err
+		})
 	})
 }
 

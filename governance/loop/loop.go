@@ -65,6 +65,7 @@ type Loop struct {
 
 	mu    sync.Mutex
 	state state
+	trail trail
 }
 
 // fullPass is what incremental passes go on from.

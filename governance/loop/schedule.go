@@ -102,6 +102,9 @@ func (l *Loop) started(run *governance.MiningRun) {
 	defer l.mu.Unlock()
 	s := &l.state.status
 	s.Running, s.RunID, s.Phase, s.Progress = true, run.ID, run.Phase, observer.Progress{}
+	l.trail.changed() // whoever waits for the pass before
+	l.trail = trail{id: run.ID}
+	l.trail.add(Event{Phase: run.Phase})
 	l.state.began = l.now()
 }
 
@@ -109,11 +112,13 @@ func (l *Loop) entered(phase string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.state.status.Phase, l.state.status.Progress = phase, observer.Progress{}
+	l.trail.add(Event{Phase: phase})
 }
 
 func (l *Loop) observed(p observer.Progress) {
 	l.mu.Lock()
 	l.state.status.Progress = p
+	l.trail.progress(p, l.now())
 	l.mu.Unlock()
 	if l.progress != nil {
 		l.progress(p)
@@ -131,6 +136,8 @@ func (l *Loop) ended(run *governance.MiningRun, err error) {
 	l.mu.Lock()
 	s := &l.state.status
 	last.Started = l.state.began
+	l.trail.ended = true
+	l.trail.changed()
 	s.Running, s.RunID, s.Phase, s.Last = false, "", "", last
 	s.Passes++
 	switch {

@@ -20,6 +20,8 @@ type Catalogue interface {
 	Flow(ctx context.Context, actor governance.Actor, name, version string) (*governance.FlowVersion, error)
 	// Flows lists every version of every flow.
 	Flows(ctx context.Context, actor governance.Actor) ([]governance.FlowVersion, error)
+	// Schema reads a registered schema.
+	Schema(ctx context.Context, actor governance.Actor, name string) (*governance.Schema, error)
 }
 
 // Compiled is what compiling a flow against the registered tools and flows told.
@@ -47,7 +49,7 @@ func (s *Service) Compile(ctx context.Context, actor governance.Actor, flow *flo
 // active ones.
 func (s *Service) compile(ctx context.Context, actor governance.Actor, flow *flows.Flow, versions map[string]string) (*Compiled, error) {
 	known := &registered{ctx: ctx, actor: actor, catalogue: s.catalogue, versions: versions}
-	plan, found := executor.Compile(flow, known, executor.CompileOptions{Flows: known})
+	plan, found := executor.Compile(flow, known, executor.CompileOptions{Flows: known, Schemas: known})
 	if known.err != nil {
 		return nil, known.err
 	}
@@ -84,6 +86,15 @@ func (r *registered) Flow(name, version string) (*flows.Flow, bool) {
 		return nil, false
 	}
 	return v.Flow, true
+}
+
+// Schema implements executor.SchemaSet.
+func (r *registered) Schema(name string) (flows.RawSchema, bool) {
+	s, err := r.catalogue.Schema(r.ctx, r.actor, name)
+	if !r.found(err) {
+		return nil, false
+	}
+	return s.Schema, true
 }
 
 func (r *registered) found(err error) bool {

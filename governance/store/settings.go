@@ -15,3 +15,18 @@ func (tx *Tx) PutSetting(tenant, name string, value []byte, ifRevision int64) er
 	return tx.swap(`UPDATE settings SET value = ?, revision = revision + 1 WHERE tenant = ? AND name = ? AND revision = ?`,
 		value, tenant, name, ifRevision)
 }
+
+// SettingRow is a named value.
+type SettingRow struct {
+	Name     string
+	Revision int64
+	Value    []byte
+}
+
+// SettingsLike lists the values whose names begin with prefix, by name.
+func (r *Reader) SettingsLike(tenant, prefix string) ([]SettingRow, error) {
+	return collect(r, func(s scanner) (row SettingRow, err error) {
+		err = s.Scan(&row.Name, &row.Revision, &row.Value)
+		return row, err
+	}, `SELECT name, revision, value FROM settings WHERE tenant = ? AND substr(name, 1, ?) = ? ORDER BY name`, tenant, len(prefix), prefix)
+}

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"path/filepath"
+	"time"
+
+	"pave/api/gen"
+	"pave/cmd/pave/internal/output"
+	"pave/flows"
+)
+
+type usageCmd struct {
+	From time.Time `help:"Count from this time on (RFC 3339)." env:"PAVE_FROM" format:"2006-01-02T15:04:05Z07:00"`
+	To   time.Time `help:"Count before this time (RFC 3339)." env:"PAVE_TO" format:"2006-01-02T15:04:05Z07:00"`
+}
+
+// Run says who used the installation.
+func (c *usageCmd) Run(e *env) error {
+	return e.withClient(func(cl *client) error {
+		resp, err := check(cl.GetUsageWithResponse(e.ctx, &gen.GetUsageParams{From: c.From, To: c.To}))
+		if err != nil {
+			return err
+		}
+		return e.print(resp.GetBody(), func(w io.Writer) error {
+			t := output.NewTable(w, "PRINCIPAL", "KEYS", "LAST USED", "RUNS", "SUCCEEDED", "DRY RUNS", "CHANGES")
+			for _, u := range resp.JSON200.Principals {
+				t.Row(u.Principal, fmt.Sprint(u.Keys), when(u.LastUsedAt), fmt.Sprint(u.Runs), fmt.Sprint(u.Succeeded), fmt.Sprint(u.DryRuns), fmt.Sprint(u.Changes))
+			}
+			if err := t.Flush(); err != nil {
+				return err
+			}
+			s := resp.JSON200.Stored
+			_, err := fmt.Fprintf(w, "stored: %d sessions, %d tool calls, %d model calls, %d flow runs\n", s.Sessions, s.ToolCalls, s.LlmCalls, s.Runs)
+			return err
+		})
+	})
+}
+
+type whoamiCmd struct{}
+
+// Run says as whom the command line acts, and with which rights.
+func (whoamiCmd) Run(e *env) error {
+	return e.withClient(func(cl *client) error {
+		resp, err := check(cl.GetMeWithResponse(e.ctx))
+		if err != nil {
+			return err
+		}
+		return e.print(resp.GetBody(), func(w io.Writer) error {
+			_, err := fmt.Fprintf(w, "%s: %v\n", output.Clean(resp.JSON200.Principal), resp.JSON200.Scopes)
+			return err
+		})
+	})
+}
+
+type sendCmd struct {
+	Signal string `arg:"" enum:"traces,logs,metrics" help:"What the file holds: traces, logs or metrics."`
+	File   string `arg:"" help:"An OTLP request: JSON where the name ends with .json, else protobuf."`
+}
+
+// Run sends a request of the OpenTelemetry protocol as an exporter would, and prints the answer.
+func (c *sendCmd) Run(e *env) error {
+	body, err := readFile("request", c.File)
+	if err != nil {
+		return err
+	}
+	return e.withClient(func(cl *client) error { return c.send(e, cl, body) })
+}
+
+func (c *sendCmd) send(e *env, cl *client, body []byte) error {
+	media := "application/x-protobuf"
+	if filepath.Ext(c.File) == ".json" {
+		media = "application/json"
+	}
+	post := map[string]func(context.Context, string, io.Reader, ...gen.RequestEditorFn) (*http.Response, error){
+		"traces": cl.ExportTracesWithBody, "logs": cl.ExportLogsWithBody, "metrics": cl.ExportMetricsWithBody}[c.Signal]
+	resp, err := post(e.ctx, media, bytes.NewReader(body))
+	if err != nil {
+		return requestError(err)
+	}
+	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxInput))
+	if err = errors.Join(err, resp.Body.Close()); err != nil {
+		return requestError(err)
+	}
+	if resp.StatusCode >= http.StatusBadRequest {
+		return flows.NewError(flows.CodeInvalid, fmt.Sprintf("the receiver answered %d: %s", resp.StatusCode, output.Clean(string(answer))))
+	}
+	return e.printValue(map[string]any{"status": resp.StatusCode, "answer": string(answer)}, func(w io.Writer) error {
+		_, err := fmt.Fprintf(w, "accepted (%d) %s\n", resp.StatusCode, output.Clean(string(answer)))
+		return err
+	})
+}
