@@ -25,8 +25,9 @@ const defaultGap = 30 * time.Minute
 //     bound to, else (several) the session of the latest event of the trace that started before it, else the origin.
 //   - Copies of one call (see mergeCalls) collapse to the richest.
 //   - Run of an event: its own, else that of the nearest ancestor span.
-//   - Order in a run: turn, when every event has one; else time, with ties broken by what caused what; calls with an
-//     explicit seq keep the order of their seq among each other.
+//   - Order in a run: turn, when every event has one; else time, with ties broken by what caused what; nothing comes before
+//     what caused it, whatever the clock of another machine says; calls with an explicit seq keep the order of their seq
+//     among each other.
 //
 // The events are not changed; payloads are shared with them.
 func Assemble(tenant, sessionID string, events []Event, opts AssembleOptions) *Session {
@@ -115,7 +116,8 @@ type item struct {
 	agent string
 
 	turn     int32     // assistant turn it belongs to, once known
-	when     time.Time // Start, or that of the item before when it has none
+	when     time.Time // Start, or that of the item before when it has none, or of what caused it when a clock is behind
+	caused   time.Time // the latest start of the spans around it
 	model    int       // number of the model call that it is, or that asked for it, once known
 	position int       // of its call id among the calls that this model call asked for
 	callIDs  []string  // of an LLM call: ids of the calls it asked for

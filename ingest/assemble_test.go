@@ -293,6 +293,27 @@ func TestAssembleTwins(t *testing.T) {
 	require.Equal(t, `[1]`, string(c.Result))
 }
 
+// Tools on a machine whose clock is behind, or ahead, come behind what asked for them, and in their order.
+func TestAssembleSkewedClocks(t *testing.T) {
+	for name, skew := range map[string]float64{"hour behind": -3_600_000, "a little behind": -12, "a little ahead": 12, "right": 0} {
+		asked := (&trace{id: "1"}).agent("r", "", "x", "s", 0, 100).
+			chat("m1", "r", 10, 20, "c1", "c2").chat("m2", "r", 50, 60, "c3").chat("m3", "r", 90, 95).
+			tool("a", "r", "a", "c1", 21+skew, 29+skew).tool("b", "r", "b", "c2", 22+skew, 30+skew).tool("c", "r", "c", "c3", 61+skew, 70+skew)
+		require.Equal(t, [][]string{{"a/1 break", "b/1 parallel", "c/2"}}, shape(assemble(asked.events)["s"]), name)
+		if skew > 0 {
+			continue // ahead, only ids tell
+		}
+		nested := (&trace{id: "1"}).agent("r", "", "x", "s", 0, 100).
+			add(KindSpan, "s1", "r", 5, 49, nil).chat("m1", "s1", 10, 20).add(KindSpan, "s2", "r", 50, 89, nil).chat("m2", "s2", 51, 60).
+			add(KindSpan, "t1", "s1", 20.5, 40, nil).tool("a", "t1", "a", "", 21+skew, 29+skew).tool("b", "t1", "b", "", 30+skew, 40+skew).
+			add(KindSpan, "t2", "s2", 60.5, 80, nil).tool("c", "t2", "c", "", 61+skew, 70+skew)
+		require.Equal(t, [][]string{{"a/1 break", "b/1 parallel", "c/2"}}, shape(assemble(nested.events)["s"]), name)
+	}
+	// An id that is used more often than it is known to have been asked for tells nothing of clocks.
+	again := (&trace{id: "1"}).tool("a", "", "a", "call_0", 1, 2).chat("m1", "", 5, 6, "call_0").tool("b", "", "b", "call_0", 7, 8)
+	require.Equal(t, [][]string{{"a/1 break", "b/2"}}, shape(assemble(again.events)["trace:1"]))
+}
+
 func TestAssembleNestedModelCalls(t *testing.T) {
 	tr := (&trace{id: "1"}).add(KindLLMCall, "outer", "", 0, 5, func(e *Event) { e.LLM.InputTokens, e.LLM.Model = -1, "" }).chat("inner", "outer", 1, 4).tool("a", "", "a", "", 6, 7)
 	s := assemble(tr.events)["trace:1"]

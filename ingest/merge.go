@@ -506,10 +506,10 @@ func complete(kept, copied *item) {
 	if kept.inner && !copied.inner {
 		k.Start, k.Duration, k.TraceID, k.SpanID, k.Source = c.Start, c.Duration, c.TraceID, c.SpanID, c.Source
 		k.Call.Tool, k.Identity = c.Call.Tool, c.Identity
-		kept.span, kept.run, kept.agent, kept.inner = copied.span, copied.run, copied.agent, false
+		kept.span, kept.caused, kept.run, kept.agent, kept.inner = copied.span, copied.caused, copied.run, copied.agent, false
 	}
 	if k.Start.IsZero() || kept.told() && !c.Start.IsZero() && c.Start.Before(k.Start) {
-		k.Start, kept.span = c.Start, copied.span // what asked for the call, not what was given its result
+		k.Start, kept.span, kept.caused = c.Start, copied.span, copied.caused // what asked for the call, not what was given its result
 	}
 	if k.Duration == 0 {
 		k.Duration = c.Duration

@@ -43,6 +43,9 @@ func sortRun(items []*item) {
 		if c := cmp.Or(cmp.Compare(a.model, b.model), cmp.Compare(a.rank(), b.rank()), cmp.Compare(a.position, b.position)); c != 0 {
 			return c
 		}
+		if c := a.e.Start.Compare(b.e.Start); c != 0 { // both by a clock that is behind that of what caused them
+			return c
+		}
 		if coarse(a.e.Start) { // exporters send spans in the order of start or end
 			return cmp.Compare(a.index, b.index)
 		}
@@ -85,11 +88,32 @@ func setPositions(items []*item) {
 		position int
 	}
 	requests := make(map[string][]request)
-	models := numberModels(items)
 	for _, it := range items {
-		it.when = it.e.Start
+		if it.when = it.e.Start; !it.when.IsZero() && it.caused.After(it.when) {
+			it.when = it.caused
+		}
+	}
+	models := numberModels(items)
+	for _, it := range models {
 		for i, id := range it.callIDs {
 			requests[id] = append(requests[id], request{it, i})
+		}
+	}
+	uses := make(map[string][]*item)
+	for _, it := range items {
+		if it.e.Call != nil && requests[it.e.Call.CallID] != nil {
+			uses[it.e.Call.CallID] = append(uses[it.e.Call.CallID], it)
+		}
+	}
+	for id, calls := range uses { // where each use of an id was asked for, none came before that
+		if len(calls) != len(requests[id]) {
+			continue
+		}
+		slices.SortStableFunc(calls, func(a, b *item) int { return cmp.Or(a.when.Compare(b.when), compareTime(a, b)) })
+		for k, it := range calls {
+			if asked := requests[id][k].model.when; !it.when.IsZero() && asked.After(it.when) {
+				it.when = asked
+			}
 		}
 	}
 	for _, it := range items {
@@ -98,14 +122,14 @@ func setPositions(items []*item) {
 		}
 		it.position = unasked
 		for _, r := range requests[it.e.Call.CallID] {
-			if r.model.e.Start.After(it.e.Start) || it.position != unasked && r.model.model < it.model {
+			if r.model.when.After(it.when) || it.position != unasked && r.model.model < it.model {
 				continue
 			}
 			it.model, it.position = r.model.model, r.position
 		}
 		if it.position == unasked { // after the last model call that had started
-			it.model, _ = slices.BinarySearchFunc(models, it.e.Start, func(m *item, start time.Time) int {
-				if m.e.Start.After(start) {
+			it.model, _ = slices.BinarySearchFunc(models, it.when, func(m *item, start time.Time) int {
+				if m.when.After(start) {
 					return 1
 				}
 				return -1
@@ -122,7 +146,7 @@ func numberModels(items []*item) (models []*item) {
 		}
 	}
 	slices.SortStableFunc(models, func(a, b *item) int {
-		if c := a.e.Start.Compare(b.e.Start); c != 0 || coarse(a.e.Start) {
+		if c := cmp.Or(a.when.Compare(b.when), a.e.Start.Compare(b.e.Start)); c != 0 || coarse(a.e.Start) {
 			return cmp.Or(c, cmp.Compare(a.index, b.index))
 		}
 		return cmp.Or(a.end().Compare(b.end()), compareTime(a, b), cmp.Compare(a.index, b.index))

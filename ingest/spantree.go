@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+	"time"
 
 	"pave/ingest/rawjson"
 )
@@ -171,7 +172,7 @@ func nearer(e, a, b *Event) bool {
 
 // item fills it with the event and what its ancestors say of run and agent.
 func (t *spanTree) item(i int, it *item) *item {
-	*it = item{e: t.events[i], index: i, span: i}
+	*it = item{e: t.events[i], index: i, span: i, caused: t.caused(i)}
 	if p := t.find(i, func(e *Event) bool { return e.RunID != "" }); p >= 0 {
 		it.run = t.events[p].RunID
 	}
@@ -192,6 +193,17 @@ func (t *spanTree) item(i int, it *item) *item {
 		it.e.Call = &call
 	}
 	return it
+}
+
+// caused is the latest start of the spans around the event's span: it did not begin before.
+func (t *spanTree) caused(i int) (latest time.Time) {
+	t.find(t.parent(i), func(e *Event) bool {
+		if e.Start.After(latest) {
+			latest = e.Start
+		}
+		return false
+	})
+	return latest
 }
 
 func callIDs(metadata json.RawMessage) (ids []string) {
