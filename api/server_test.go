@@ -331,8 +331,8 @@ func TestDrainingIsNotReady(t *testing.T) {
 	require.Equal(t, http.StatusOK, call(s, "GET", "/healthz", "").Code)
 }
 
-// The address of the connection counts, whatever a header claims.
-func TestForwardedAddressIsNotBelieved(t *testing.T) {
+// S12: the address of the connection counts, whatever a header claims.
+func TestScenarioS12ForwardedAddressIsNotBelieved(t *testing.T) {
 	s := bare(t, nil)
 	r := httptest.NewRequest("GET", "/healthz", nil)
 	r.RemoteAddr = "192.0.2.7:1234"

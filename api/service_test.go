@@ -214,8 +214,8 @@ func TestRateLimitIsAnswered(t *testing.T) {
 	require.Equal(t, 200, resp.StatusCode, "this process is not bounded")
 }
 
-// Forwarded addresses are believed from trusted proxies alone.
-func TestTrustedProxies(t *testing.T) {
+// S12: forwarded addresses are believed from trusted proxies alone.
+func TestScenarioS12TrustedProxies(t *testing.T) {
 	s := bare(t, func(_ *Deps, o *Options) { o.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16")} })
 	address := func(peer, forwarded string) string {
 		r := httptest.NewRequest("GET", "/healthz", nil)

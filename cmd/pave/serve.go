@@ -62,6 +62,8 @@ func (c *serveCmd) Run(e *env) error {
 	if opts.NoAuth {
 		log.Warn("INSECURE: requests without a key are answered with every right (--insecure-no-auth)")
 	}
+	stopped := onSecondSignal(e.ctx) // also while what is open closes
+	defer stopped()
 	err = c.serve(e, a, log)
 	return errors.Join(err, a.Close())
 }
@@ -89,8 +91,6 @@ func (c *serveCmd) serve(e *env, a *app.App, log *slog.Logger) error {
 			cancel()
 		}()
 	}
-	stopped := onSecondSignal(e.ctx)
-	defer stopped()
 	return a.Serve(ctx, app.ServeOptions{Listen: c.Listen, OTLPListen: c.OTLPListen, GRPCListen: c.OTLPGRPCListen, TLS: c.tls, Ready: func(address string) {
 		fmt.Fprintf(e.out, "pave: serving on %s (data %s, engine %s)\n", address, e.g.DataDir, a.Engine())
 	}})

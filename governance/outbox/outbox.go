@@ -4,6 +4,7 @@ package outbox
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
@@ -15,6 +16,8 @@ import (
 	"net/http"
 	"strconv"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"pave/governance"
 )
@@ -29,8 +32,9 @@ const (
 // Limits of sending.
 const (
 	batch       = 32
-	patience    = 10 * time.Second // of one attempt
-	maxAnswer   = 4 << 10          // bytes of an answer that are read
+	atATime     = 8 // attempts, so that a slow receiver does not hold up the others
+	patience    = 10 * time.Second
+	maxAnswer   = 4 << 10 // bytes of an answer that are read
 	firstRetry  = time.Minute
 	lastRetry   = 6 * time.Hour
 	DisableTime = 24 * time.Hour // of failures only
@@ -51,6 +55,7 @@ type Options struct {
 	Transport http.RoundTripper
 	Logger    *slog.Logger     // nil discards
 	Now       func() time.Time // nil: time.Now
+	Patience  time.Duration    // how long an attempt may take; 0 is 10 s
 }
 
 // Sender sends deliveries.
@@ -63,7 +68,7 @@ type Sender struct {
 
 // New builds a Sender.
 func New(o Options) *Sender {
-	s := &Sender{queue: o.Queue, log: o.Logger, now: o.Now, client: &http.Client{Transport: o.Transport, Timeout: patience,
+	s := &Sender{queue: o.Queue, log: o.Logger, now: o.Now, client: &http.Client{Transport: o.Transport, Timeout: cmp.Or(o.Patience, patience),
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
@@ -95,17 +100,27 @@ func (s *Sender) Send(ctx context.Context) (attempts int, err error) {
 		if err != nil || len(due) == 0 {
 			return attempts, err
 		}
-		for _, d := range due {
+		if err := s.sendAll(ctx, due); err != nil {
+			return attempts, err
+		}
+		attempts += len(due)
+	}
+}
+
+// sendAll attempts deliveries, some at a time.
+func (s *Sender) sendAll(ctx context.Context, due []governance.DueDelivery) error {
+	var group errgroup.Group
+	group.SetLimit(atATime)
+	for _, d := range due {
+		group.Go(func() error {
 			out := s.attempt(ctx, d)
 			if ctx.Err() != nil {
-				return attempts, ctx.Err() // an attempt that the process's end cut counts for nothing
+				return ctx.Err() // an attempt that the process's end cut counts for nothing
 			}
-			attempts++
-			if err := s.queue.EndDelivery(ctx, d, out); err != nil {
-				return attempts, err
-			}
-		}
+			return s.queue.EndDelivery(ctx, d, out)
+		})
 	}
+	return group.Wait()
 }
 
 // attempt posts one delivery.

@@ -69,9 +69,10 @@ func (tg *target) events(t *testing.T) []string {
 
 type bench struct {
 	*governance.Service
-	now    time.Time
-	sender *outbox.Sender
-	admin  governance.Actor
+	now       time.Time
+	sender    *outbox.Sender
+	admin     governance.Actor
+	transport http.RoundTripper
 }
 
 func newBench(t *testing.T, transport http.RoundTripper) *bench {
@@ -86,6 +87,7 @@ func newBench(t *testing.T, transport http.RoundTripper) *bench {
 		transport = idle
 	}
 	t.Cleanup(idle.CloseIdleConnections)
+	b.transport = transport
 	b.sender = outbox.New(outbox.Options{Queue: b.Service, Transport: transport, Now: clock})
 	return b
 }
@@ -175,7 +177,9 @@ func TestNothingIsToldOfWhatDidNotHappen(t *testing.T) {
 	require.Equal(t, 1, b.send(t))
 }
 
-func TestAReceiverThatIsDownIsRetriedAndDisabledAfterADay(t *testing.T) {
+// O5: what waits for a receiver that is down is kept and tried again, more and more seldom, until a day of failures
+// disables it, with an audit event.
+func TestScenarioO5DownReceiver(t *testing.T) {
 	tg := newTarget(t)
 	tg.answer = http.StatusInternalServerError
 	b := newBench(t, nil)
@@ -219,7 +223,8 @@ func TestAReceiverThatIsDownIsRetriedAndDisabledAfterADay(t *testing.T) {
 	require.Equal(t, governance.DeliveryDelivered, page.Items[0].State)
 }
 
-func TestHostileReceivers(t *testing.T) {
+// O5: a receiver that redirects to an address inside, or is one, gets nothing there.
+func TestScenarioO5HostileReceivers(t *testing.T) {
 	tg := newTarget(t)
 	tg.answer = http.StatusFound
 	b := newBench(t, nil)
@@ -244,6 +249,38 @@ func TestHostileReceivers(t *testing.T) {
 		require.NoError(t, err)
 		require.Zero(t, page.Items[0].Status, url)
 		require.Regexp(t, "egress|no such host", page.Items[0].Error, url)
+	}
+}
+
+// O5: a receiver that never answers is given up after its time, and holds up no other.
+func TestScenarioO5SlowReceiver(t *testing.T) {
+	let := make(chan struct{})
+	slow := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		<-let
+	}))
+	defer slow.Close()
+	defer close(let)
+	tg := newTarget(t)
+	b := newBench(t, nil)
+	w, _ := b.hook(t, slow.URL)
+	b.sender = outbox.New(outbox.Options{Queue: b.Service, Transport: b.transport, Now: func() time.Time { return b.now }, Patience: time.Second})
+	for i := range 20 {
+		b.submit(t, fmt.Sprint("f", i))
+	}
+	b.hook(t, tg.URL)
+	b.submit(t, "last")
+	began := time.Now()
+	require.Equal(t, 22, b.send(t))
+	require.Less(t, time.Since(began), 15*time.Second, "21 attempts one after the other take longer")
+	require.Equal(t, []string{"proposal.created"}, tg.events(t))
+	page, err := b.Deliveries(t.Context(), b.admin, w.ID, 100, "")
+	require.NoError(t, err)
+	require.Len(t, page.Items, 21)
+	for _, d := range page.Items {
+		require.Equal(t, governance.DeliveryPending, d.State)
+		require.Zero(t, d.Status)
+		require.Contains(t, d.Error, "deadline")
 	}
 }
 
