@@ -494,3 +494,34 @@ func TestMinGain(t *testing.T) {
 	require.Zero(t, all.pattern("b > c").Score)
 	require.Equal(t, r.pattern("a > b > c").Score, all.pattern("a > b > c").Score)
 }
+
+// Where a tool changes something callers give what they know, unless it always was so: a constant in many sessions, a copy
+// on many values. What was another value once is asked for.
+func TestWhatAlwaysHeldIsNotAskedForWhereToolsChangeSomething(t *testing.T) {
+	build := func(n int, odd string) []ingest.Session {
+		return many(n, func(i int) ingest.Session {
+			mode := "fast"
+			if i == 3 && odd != "" {
+				mode = odd
+			}
+			s := findUse(i, j(`{"key":"k-%d"}`, i), j(`{"key":"k-%d","mode":%q}`, i, mode))
+			s.Runs[0].Users[0].Text += j(", %s mode", mode)
+			if i%2 == 0 {
+				s.Runs[0].Users[0].Text += j(", key k-%d", i)
+			}
+			return s
+		})
+	}
+	kinds := func(sessions []ingest.Session) (key, mode ArgFlow) {
+		p := mine(t, Options{Effects: func(tool string) bool { return tool == "use" }}, sessions...).pattern("find > use")
+		require.NotNil(t, p)
+		return p.DataFlow.Steps[1].Args[0], p.DataFlow.Steps[1].Args[1]
+	}
+	key, mode := kinds(build(30, ""))
+	require.Equal(t, []any{SourceOutput, false, SourceConst, "fast"}, []any{key.Kind, key.Given, mode.Kind, mode.Value})
+	key, mode = kinds(build(21, ""))
+	require.Equal(t, SourceInput, mode.Kind, "21 sessions are too few")
+	require.True(t, key.Given, "so are 21 values: the copy is for callers who do not know them")
+	_, mode = kinds(build(60, "slow"))
+	require.Equal(t, SourceInput, mode.Kind, "59 of 60")
+}

@@ -209,10 +209,23 @@ func (d *decision) explain(a argument) explanation {
 	return x
 }
 
-// certain reports whether a trusted source may stand alone where a wrong value does harm: what callers never know, or
-// what says too little for them to give it.
+// certain reports whether a trusted source may stand alone where a wrong value does harm: what callers never know, what
+// says too little for them to give it, or what always was the value.
 func (d *decision) certain(x *explanation) bool {
-	return x.known.trivial || !slices.ContainsFunc(x.in, func(p present) bool { return p.arg.origin.known() })
+	return x.known.trivial || d.always(x) || !slices.ContainsFunc(x.in, func(p present) bool { return p.arg.origin.known() })
+}
+
+// always reports whether no occurrence contradicts the trusted source: a constant in enough sessions, a copy on as many
+// different values.
+func (d *decision) always(x *explanation) bool {
+	o := &x.options[0]
+	if len(x.in) < d.having(x.step) || o.held.count() < len(d.records) {
+		return false
+	}
+	if o.kind == SourceConst {
+		return d.sessions(o.held) >= d.options.MinAlways
+	}
+	return x.distinct >= d.options.MinAlways
 }
 
 // trusted reports whether an accepted copy is exact enough to stand. Where callers know the value, a copy between

@@ -49,8 +49,12 @@ type Options struct {
 	MaxExamples  int     // occurrences returned per pattern (30)
 
 	// Effects reports whether a tool may change something. In a path with such a tool a source that misses once is none,
-	// and values that callers know are inputs: a wrong argument there does harm. nil: nothing is known to.
+	// and values that callers know are inputs, but for what MinAlways lets stand: a wrong argument there does harm. nil:
+	// nothing is known to.
 	Effects func(tool string) bool
+	// MinAlways is in how many distinct sessions a constant, or on how many different values a copy must have held without
+	// exception for a path with such a tool not to ask callers who know the value (22).
+	MinAlways int
 
 	// Progress is called now and then from the goroutine of Mine; nil is none.
 	Progress func(Progress)
@@ -122,6 +126,7 @@ func (o Options) withDefaults() Options {
 	setShare(&o.ChanceLevel, 0.001)
 	setInt(&o.ConstSession, 3)
 	setInt(&o.ConstAgents, 2)
+	setInt(&o.MinAlways, smallSample)
 	setInt(&o.MaxExamples, 30)
 	if o.Effects == nil {
 		o.Effects = func(string) bool { return false }

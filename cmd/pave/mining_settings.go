@@ -46,6 +46,7 @@ type miningSettings struct {
 	ChanceLevel   float64 `help:"Significance of a mapping against chance." env:"PAVE_MINING_CHANCE_LEVEL" default:"0.001" hidden:""`
 	ConstSessions int     `help:"Distinct sessions that a constant needs." env:"PAVE_MINING_CONST_SESSIONS" default:"3" hidden:""`
 	ConstAgents   int     `help:"And distinct agents, where as many are known." env:"PAVE_MINING_CONST_AGENTS" default:"2" hidden:""`
+	MinAlways     int     `help:"Where a tool changes something: distinct sessions of a constant, or different values of a copy, without exception, for callers who know the value not to be asked." env:"PAVE_MINING_MIN_ALWAYS" default:"22" hidden:""`
 	Chains        int     `help:"Candidates from tool schemas alone, a queue of their own; negative: none." env:"PAVE_MINING_CHAINS" default:"10" hidden:""`
 	ChainDepth    int     `help:"Tools of such a candidate at most." env:"PAVE_MINING_CHAIN_DEPTH" default:"3" hidden:""`
 }
@@ -58,6 +59,7 @@ func (s *miningSettings) observer() observer.Options {
 		MaxPatterns: s.MaxPatterns, MaxBlocked: s.MaxBlocked, MaxSamples: s.MaxSamples, PerSession: s.PerSession, MaxLeaves: s.MaxLeaves,
 		MinHeld: s.MinHeld, Exactness: s.Exactness, MinExact: s.MinExact, MinSure: s.MinSure, MinKnowable: s.MinKnowable,
 		ChanceLevel: s.ChanceLevel, ConstSession: s.ConstSessions, ConstAgents: s.ConstAgents,
+		MinAlways: s.MinAlways,
 	}
 }
 
@@ -88,7 +90,8 @@ func (s *miningSettings) check(fault func(key, format string, args ...any)) {
 		value int
 	}{{"after_sessions", s.AfterSessions}, {"full_below", s.FullBelow}, {"max_calls", s.MaxCalls}, {"min_sessions", s.MinSessions}, {"max_evaluated", s.MaxEvaluated},
 		{"max_patterns", s.MaxPatterns}, {"max_blocked", s.MaxBlocked}, {"max_samples", s.MaxSamples}, {"per_session", s.PerSession},
-		{"max_leaves", s.MaxLeaves}, {"const_sessions", s.ConstSessions}, {"const_agents", s.ConstAgents}} {
+		{"max_leaves", s.MaxLeaves}, {"const_sessions", s.ConstSessions}, {"const_agents", s.ConstAgents},
+		{"min_always", s.MinAlways}} {
 		if count.value < 0 {
 			fault("mining."+count.key, "%d is negative", count.value)
 		}

@@ -267,7 +267,9 @@ func (l *Loop) workFull(ctx context.Context, actor governance.Actor, run *govern
 	if err := l.phase(ctx, actor, run, "observe"); err != nil {
 		return err
 	}
-	mined, err := observer.Mine(ctx, src, l.observerOptions(run.Request))
+	options := l.observerOptions(run.Request)
+	options.Effects = effectsOf(declared)
+	mined, err := observer.Mine(ctx, src, options)
 	if err != nil {
 		return unavailable(fmt.Errorf("observe: %w", err))
 	}
@@ -326,6 +328,15 @@ func (l *Loop) observerOptions(req governance.MiningRequest) observer.Options {
 	}
 	o.Progress = l.observed
 	return o
+}
+
+// effectsOf tells which tools may change something by the safety that they declare. Of the others nothing is known.
+func effectsOf(declared []*flows.Tool) func(tool string) bool {
+	known := make(map[string]bool, len(declared))
+	for _, t := range declared {
+		known[t.Name] = t.Safety != nil && flows.Exceeds(flows.Effects(t.Safety), flows.EffectRead)
+	}
+	return func(tool string) bool { return known[tool] }
 }
 
 // declarable drops the candidates that could never run because a tool file cannot hold one of their tools' names.
