@@ -147,7 +147,14 @@ func minedCandidates(mined *observer.Result, tools *lookup, facts []exampleFacts
 			continue
 		}
 		tools := markedTools(p)
+		if p.Gap != nil {
+			d.warn("agents made other calls between these steps in %d of %d occurrences (%s); the flow makes its calls one right after the other",
+				p.Gap.Occurrences, p.Occurrences, betweenNames(p.Gap))
+		}
 		c := candidate(SourceMiner, tools, d, describeMined(p))
+		if p.Gap != nil {
+			c.PatternKey = gappedKey(tools)
+		}
 		if p.Partial {
 			c.PatternKey += "#" + mappingHash(p)
 		}
@@ -193,6 +200,17 @@ func candidate(source Source, tools []string, d *draft, description string) Cand
 		Source: source, Flow: d.flow("", description), PatternKey: string(source) + "/linear/" + strings.Join(tools, ">"),
 		Unbound: d.unbound(), SafetyLevel: d.effects(), Warnings: d.warnings,
 	}
+}
+
+// gappedKey keeps flows that leave other calls out apart from those for the same tools one right after the other.
+func gappedKey(tools []string) string { return string(SourceMiner) + "/gapped/" + strings.Join(tools, ">") }
+
+func betweenNames(g *observer.Gap) string {
+	names := make([]string, len(g.Tools))
+	for i := range names {
+		names[i] = g.Tools[i].Tool
+	}
+	return strings.Join(names, ", ")
 }
 
 // nameCandidates gives names and, now that nothing changes any more, digests.

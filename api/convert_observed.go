@@ -127,9 +127,20 @@ func Pattern(p observer.Pattern) gen.Pattern {
 		ID: governance.PatternID(p.Tools), Tools: present(p.Tools), Occurrences: p.Occurrences, Sessions: p.Sessions, Agents: p.Agents,
 		StepConfidence: p.StepConfidence, Expected: p.Expected, Excess: p.Excess, Z: finite(p.Z), Score: finite(p.Score),
 		Success: p.Success, SuccessLower: p.SuccessLower, TurnsSaved: p.TurnsSaved, CutFrom: p.CutFrom,
-		Partial: p.Partial, Secondary: p.Secondary, Stability: stability(p.Stability),
+		Partial: p.Partial, Secondary: p.Secondary, Stability: stability(p.Stability), Gap: gap(p.Gap),
 		DataFlow: dataFlow(p.DataFlow), Examples: list(p.Examples, occurrence),
 	}
+}
+
+func gap(g *observer.Gap) *gen.PatternGap {
+	if g == nil {
+		return nil
+	}
+	return &gen.PatternGap{Occurrences: g.Occurrences, Longest: g.Longest, Tools: list(g.Tools, patternNeighbour)}
+}
+
+func patternNeighbour(n observer.Neighbour) gen.PatternNeighbour {
+	return gen.PatternNeighbour{Tool: n.Tool, Windows: n.Windows}
 }
 
 func stability(s *observer.Stability) *gen.Stability {

@@ -141,13 +141,10 @@ func miningStatus(s loop.Status) gen.MiningStatus {
 }
 
 func patternExplanation(e *loop.Explanation) gen.PatternExplanation {
-	neighbour := func(n observer.Neighbour) gen.PatternNeighbour {
-		return gen.PatternNeighbour{Tool: n.Tool, Windows: n.Windows}
-	}
 	out := gen.PatternExplanation{
 		Tools: present(e.Tools), Verdict: gen.PatternExplanationVerdict(e.Verdict), Occurrences: e.Occurrences, Sessions: e.Sessions,
 		Failures: e.Failures, MinSessions: e.MinSessions, StepConfidence: e.StepConfidence, Expected: e.Expected,
-		Before: list(e.Before, neighbour), After: list(e.After, neighbour), Detail: e.Detail, Unblock: e.Unblock, Dropped: e.Dropped,
+		Before: list(e.Before, patternNeighbour), After: list(e.After, patternNeighbour), Detail: e.Detail, Unblock: e.Unblock, Dropped: e.Dropped,
 		Proposals: list(e.Proposals, proposeItem), MiningRunID: e.RunID,
 	}
 	if e.Pattern != nil {

@@ -97,6 +97,7 @@ func (e *explainer) explain() {
 	}
 	e.count(tokens)
 	switch {
+	case e.gapped():
 	case e.Occurrences == 0:
 		e.absent(tokens)
 	case e.inResult():
@@ -217,6 +218,21 @@ func (e *explainer) absent(tokens []uint32) {
 	}
 	e.verdict(VerdictAbsent, "Record sessions in which agents walk it without a user message or a text answer in between.",
 		"%s occurs %d times and %s never follows it at once; most often %s.", arrow(e.Tools[:n]), e.occ[n-1], e.Tools[n], next)
+}
+
+// gapped looks for a pattern with other calls between the steps.
+func (e *explainer) gapped() bool {
+	if e.last == nil {
+		return false
+	}
+	at := slices.IndexFunc(e.last.Patterns, func(p Pattern) bool { return p.Gap != nil && slices.Equal(p.Tools, e.Tools) })
+	if at < 0 {
+		return false
+	}
+	e.Pattern = &e.last.Patterns[at]
+	e.verdict(VerdictPattern, "", "It is a pattern of %d occurrences with other calls between its steps, at most %d at a time; a flow for it makes its calls one right after the other and would have avoided %.0f model calls.",
+		e.Pattern.Gap.Occurrences, e.Pattern.Gap.Longest, e.Pattern.Score)
+	return true
 }
 
 // inResult looks among the patterns and the blocked paths of the last pass.

@@ -98,6 +98,7 @@ type miner struct {
 	censuses []*census // by path, nil for what was not asked for
 	pieces   []piece
 	proved   []proof
+	gapped   []proof // with other calls between the steps
 	blocked  []Blocked
 	stops    [][]uint32 // paths that a choice at their last step blocks
 }
@@ -118,6 +119,7 @@ type proof struct {
 	// optional is set for a path with a step that agents leave out now and then; shortGood are occurrences without it.
 	optional  *optional
 	shortGood sampler
+	gaps      *gapPath // set for a path with other calls between its steps
 	// confidence of each step to be followed by the next.
 	confidence []float64
 	flow       *DataFlow
@@ -197,7 +199,10 @@ func (m *miner) run(ctx context.Context, src Source) error {
 	if err := m.runLoops(ctx, src, loops); err != nil {
 		return fmt.Errorf("infer data flow of loops: %w", err)
 	}
-	return m.runOptional(ctx, src, pairs)
+	if err := m.runOptional(ctx, src, pairs); err != nil {
+		return err
+	}
+	return m.runGapped(ctx, src)
 }
 
 // weak are the most frequent closed paths that the null model explains.

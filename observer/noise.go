@@ -61,11 +61,12 @@ func (m *miner) withoutNoise(ctx context.Context, src Source, plain *Result, wit
 	return best, nil
 }
 
-// worth is the model calls that the flows of a result would have avoided, those left out of a queue apart.
+// worth is the model calls that the flows of a result would have avoided, those left out of a queue and those that make do
+// with other calls between their steps apart.
 func worth(r *Result) float64 {
 	sum := 0.0
 	for i := range r.Patterns {
-		if !r.Patterns[i].Secondary {
+		if !r.Patterns[i].Secondary && r.Patterns[i].Gap == nil {
 			sum += r.Patterns[i].Score
 		}
 	}
@@ -76,7 +77,7 @@ func worth(r *Result) float64 {
 func exactness(r *Result) float64 {
 	held, all := 0, 0
 	for i := range r.Patterns {
-		if d := r.Patterns[i].DataFlow; d != nil && !r.Patterns[i].Secondary {
+		if d := r.Patterns[i].DataFlow; d != nil && !r.Patterns[i].Secondary && r.Patterns[i].Gap == nil {
 			held, all = held+d.Explained, all+d.Sampled
 		}
 	}

@@ -65,10 +65,20 @@ type Pattern struct {
 	// CutFrom names the longer frequent sequence that this pattern is the model-free part of; nil when the
 	// pattern was selected as it is.
 	CutFrom []string
+	// Gap is set where agents make other calls between the steps: the flow makes its calls one right after the other. Such
+	// patterns come last and have no figures of chance.
+	Gap *Gap
 	// Stability over the weeks; nil where times are unknown or all calls are of one week.
 	Stability *Stability
 	// Examples are occurrences, at most a few, for reviewers and savings.
 	Examples []Occurrence
+}
+
+// Gap is what lies between the steps of a pattern.
+type Gap struct {
+	Occurrences int         // with other calls between the steps
+	Longest     int         // most calls between two steps
+	Tools       []Neighbour // of these calls, those made most first, at most five
 }
 
 // Occurrence is one window of a session. Calls are the positions of the window's calls in the run, after

@@ -37,9 +37,6 @@ func (m *miner) result() *Result {
 
 // choose ranks the proved flows by what each adds to those before it.
 func (m *miner) choose() []proof {
-	if len(m.proved) == 0 {
-		return nil
-	}
 	slices.SortStableFunc(m.proved, func(a, b proof) int {
 		return cmp.Or(cmp.Compare(b.stats.score, a.stats.score), slices.Compare(m.names(a.stats.tokens), m.names(b.stats.tokens)))
 	})
@@ -56,7 +53,7 @@ func (m *miner) choose() []proof {
 		p.score, p.secondary = r.gain, r.tier > 0 && !batch
 		out = append(out, p)
 	}
-	return out
+	return append(out, m.gappedFlows(min(maxGapped, m.options.MaxPatterns-len(out)))...)
 }
 
 // standsAlone reports whether a flow is for all occurrences of its path, its steps belong together, and it gives later
@@ -205,6 +202,9 @@ func (m *miner) pattern(p proof) Pattern {
 		TurnsSaved: p.turns, Partial: p.partial, Secondary: p.secondary, DataFlow: p.flow, CutFrom: p.cutFrom}
 	for _, w := range p.census.good.take(m.options.MaxExamples) {
 		out.Examples = append(out.Examples, p.log.occurrence(w, stats.level))
+	}
+	if p.gaps != nil {
+		out.Gap = p.gaps.gap()
 	}
 	if o := p.optional; o != nil {
 		short := max(1, m.options.MaxExamples*o.short.occ/stats.occ) // as many of each way as agents walk it

@@ -58,7 +58,13 @@ func (m *miner) stability(chosen []proof) []*Stability {
 		return out
 	}
 	first = max(first, last-maxWeeks+1)
-	for _, log := range []*calls{m.log, m.loops} {
+	logs := []*calls{m.log, m.loops}
+	for i := range chosen {
+		if chosen[i].gaps != nil {
+			logs = append(logs, chosen[i].log)
+		}
+	}
+	for _, log := range logs {
 		var of []int // flow of each sequence
 		var sequences, heads [][]uint32
 		for i := range chosen {
@@ -73,6 +79,11 @@ func (m *miner) stability(chosen []proof) []*Stability {
 		weekly := log.weekly(sequences, first, last)
 		drift := log.drift(heads)
 		for k, i := range of {
+			if o := chosen[i].optional; o != nil {
+				for week, n := range log.weekly([][]uint32{o.short.tokens}, first, last)[0] {
+					weekly[k][week] += n
+				}
+			}
 			out[i] = newStability(weekly[k], first, drift[k])
 		}
 	}

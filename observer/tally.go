@@ -56,6 +56,9 @@ func (m *miner) tallySet(chosen []proof, skip []string) *tallySet {
 	}
 	for i := range chosen {
 		p := &chosen[i]
+		if p.gaps != nil {
+			continue
+		}
 		if p.log != m.log {
 			set.Loops = append(set.Loops, loopSet{Tools: p.stats.tokens, Each: p.each})
 			continue

@@ -121,7 +121,7 @@ func (u *updater) watch(last *Result) {
 	for i := range last.Patterns {
 		p := &last.Patterns[i]
 		t := tallied{path: -1, loop: -1, weekly: map[int32]int{}}
-		if tokens, ok := u.tokens(p.Tools); ok && p.optionalStep() < 0 { // two ways together have no count of their own
+		if tokens, ok := u.tokens(p.Tools); ok && p.optionalStep() < 0 && p.Gap == nil { // these have no count of their own
 			if p.DataFlow != nil && loops(p.DataFlow) {
 				t.loop = slices.IndexFunc(u.set.Loops, func(l loopSet) bool { return slices.Equal(l.Tools, tokens) && sameLoops(p.DataFlow, l.Each) })
 			} else if at, ok := u.path[tokenKey(tokens)]; ok {

@@ -2543,6 +2543,9 @@ type Pattern struct {
 	// Expected Occurrences under the order-1 Markov null model.
 	Expected float64 `json:"expected,omitempty,omitzero"`
 
+	// Gap What agents do between the steps of a pattern; the flow makes its calls one right after the other.
+	Gap *PatternGap `json:"gap,omitempty"`
+
 	// ID The same for the same tools, in every pass.
 	ID          string `json:"id,omitempty,omitzero"`
 	Occurrences int    `json:"occurrences"`
@@ -2602,6 +2605,18 @@ type PatternExplanation struct {
 
 // PatternExplanationVerdict defines model for PatternExplanation.Verdict.
 type PatternExplanationVerdict string
+
+// PatternGap What agents do between the steps of a pattern; the flow makes its calls one right after the other.
+type PatternGap struct {
+	// Longest Most calls between two steps.
+	Longest int `json:"longest"`
+
+	// Occurrences Occurrences with other calls between the steps.
+	Occurrences int `json:"occurrences"`
+
+	// Tools What these calls are; windows is their number.
+	Tools []PatternNeighbour `json:"tools"`
+}
 
 // PatternNeighbour defines model for PatternNeighbour.
 type PatternNeighbour struct {

@@ -73,7 +73,7 @@ binding: {kind: http, method: GET, url: "%s/%s/{%s}"}
 	e.Setenv("PAVE_DATA", filepath.Join(e.WorkDir, "data"))
 	e.Setenv("USER", "tester")
 	for name, content := range map[string]string{
-		"optional.jsonl": depotCalls(60, trackSent), "tools.yaml": file.String(),
+		"optional.jsonl": depotCalls(60, trackSent), "gapped.jsonl": depotCalls(48, stroll), "tools.yaml": file.String(),
 	} {
 		if err := os.WriteFile(filepath.Join(e.WorkDir, name), []byte(content), 0o600); err != nil {
 			return err
@@ -89,6 +89,15 @@ func trackSent(i int) [][2]string {
 		calls = append(calls[:1], calls[2:]...)
 	}
 	return calls
+}
+
+// stroll reads one to three other things between the order and its customer.
+func stroll(i int) [][2]string {
+	calls := [][2]string{{"get_order", "W"}}
+	for k := range 1 + i%3 {
+		calls = append(calls, [][2]string{{"get_advert", "A"}, {"get_news", "N"}, {"get_weather", "T"}}[(i*7+k*5+i/3)%3])
+	}
+	return append(calls, [2]string{"get_customer", "C"})
 }
 
 // depotCalls are n sessions, each of the calls that the agent makes: tools and the letters of their arguments.

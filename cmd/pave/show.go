@@ -51,8 +51,8 @@ func showEvidence(w io.Writer, p *gen.Proposal) {
 		}
 		return
 	}
-	fmt.Fprintf(w, "  seen %d times in %d sessions of %d agents, among %d sessions with %d calls; %.1f expected by chance\n",
-		pattern.Occurrences, pattern.Sessions, pattern.Agents, p.Evidence.Sessions, p.Evidence.Calls, pattern.Expected)
+	fmt.Fprintf(w, "  seen %d times in %d sessions of %d agents, among %d sessions with %d calls; %s\n",
+		pattern.Occurrences, pattern.Sessions, pattern.Agents, p.Evidence.Sessions, p.Evidence.Calls, besideChance(pattern))
 	fmt.Fprintf(w, "  without an error in %.1f%% (at least %.1f%%)\n", 100*pattern.Success, 100*pattern.SuccessLower)
 	if s := pattern.Stability; s != nil {
 		fmt.Fprintf(w, "  %s\n", weeksOf(s))
@@ -74,6 +74,19 @@ func showEvidence(w io.Writer, p *gen.Proposal) {
 	if len(sessions) > 0 {
 		fmt.Fprintf(w, "  for example in %s\n", output.Clean(strings.Join(sessions[:min(3, len(sessions))], ", ")))
 	}
+}
+
+// besideChance says what stands against chance: how often it would give the path, or what is between the steps.
+func besideChance(pattern *gen.Pattern) string {
+	g := pattern.Gap
+	if g == nil {
+		return fmt.Sprintf("%.1f expected by chance", pattern.Expected)
+	}
+	tools := make([]string, len(g.Tools))
+	for i, t := range g.Tools {
+		tools[i] = fmt.Sprintf("%s %d", output.Clean(t.Tool), t.Windows)
+	}
+	return fmt.Sprintf("with other calls between the steps in %d, at most %d at a time: %s", g.Occurrences, g.Longest, strings.Join(tools, ", "))
 }
 
 // showHeldOut says how the mappings did on sessions that they were not found in.
