@@ -10,8 +10,12 @@ import (
 	"pave/observer"
 )
 
-// mostlyPresent is the presence from which on an argument counts as always given.
-const mostlyPresent = 0.98
+// mostlyPresent is the presence from which on an argument counts as always given; mostlyLeftOut that up to which a flow
+// does without it where it could pass it every time.
+const (
+	mostlyPresent = 0.98
+	mostlyLeftOut = 0.5
+)
 
 // refusal says why a pattern makes no candidate.
 type refusal string
@@ -123,7 +127,7 @@ func (b *minedDraft) argument(k int, a *observer.ArgFlow) refusal {
 		b.fromInput(k, a.Arg, src.Input, sometimes)
 		return ""
 	case observer.SourceConst:
-		b.fromConst(k, a.Arg, src.Value, sometimes)
+		b.fromConst(k, a, src.Value, sometimes)
 		return ""
 	case observer.SourceOutput:
 		return b.fromOutput(k, a, src, sometimes)
@@ -251,11 +255,20 @@ func describeOrigin(origin string) string {
 	return ""
 }
 
-func (b *minedDraft) fromConst(k int, arg string, v any, sometimes bool) {
-	step := &b.steps[k]
+// passed decides about an argument that agents pass only sometimes, by what they do more often, and says so.
+func (b *minedDraft) passed(k int, a *observer.ArgFlow, what string) bool {
+	passes, done := a.Presence > mostlyLeftOut, "is left out"
+	if passes {
+		done = "is always passed"
+	}
+	b.warn("agents pass %s = %s to %s only in %.0f %% of the calls; it %s", a.Arg, what, b.steps[k].tool.tool.Name, 100*a.Presence, done)
+	return passes
+}
+
+func (b *minedDraft) fromConst(k int, a *observer.ArgFlow, v any, sometimes bool) {
+	step, arg := &b.steps[k], a.Arg
 	name := step.tool.tool.Name
-	if sometimes {
-		b.warn("agents pass %s = %s to %s only sometimes; it is left out", arg, short(v), name)
+	if sometimes && !b.passed(k, a, short(v)) {
 		return
 	}
 	if step.tool.in != nil {
@@ -280,12 +293,11 @@ func (b *minedDraft) fromOutput(k int, a, src *observer.ArgFlow, sometimes bool)
 	}
 	from := &b.steps[src.Step]
 	v := from.output(src.Pointer)
-	if sometimes {
-		if proven {
-			b.warn("agents copy %s from %s to %s only sometimes; it is left out", a.Arg, from.tool.tool.Name, step.tool.tool.Name)
-			return ""
-		}
+	switch {
+	case sometimes && !proven:
 		v = optional(v)
+	case sometimes && !b.passed(k, a, "a value of "+from.tool.tool.Name):
+		return ""
 	}
 	from.used = append(from.used, src.Pointer)
 	step.mapArg(a.Arg, v)

@@ -80,6 +80,24 @@ func TestPlantedFlowsAreFound(t *testing.T) {
 	require.GreaterOrEqual(t, float64(found.right), 0.95*float64(found.planted))
 }
 
+// TestPlantedFlowsAreFoundInMuchNoise: where each step is disturbed three times in ten, and some run for each element of a
+// list, most of what people see are flows, whole ones, and hardly anything is shown twice.
+func TestPlantedFlowsAreFoundInMuchNoise(t *testing.T) {
+	log := planted.Generate(planted.Options{Calls: 250_000, Noise: 0.1, Rich: true, Flows: 25})
+	result, err := Mine(context.Background(), log, Options{})
+	require.NoError(t, err)
+	found := recovered(log, result)
+	shown := 0
+	for i := range result.Patterns {
+		if !result.Patterns[i].Secondary {
+			shown++
+		}
+	}
+	t.Logf("%d of the first 50, %d in all of %d shown", found.at50, found.at100, shown)
+	require.GreaterOrEqual(t, found.at50, 21)
+	require.LessOrEqual(t, shown, 30)
+}
+
 func TestNoiseHasNoFlows(t *testing.T) {
 	log := planted.Generate(planted.Options{Calls: 40_000, Flows: 1, Noise: 0.99})
 	result, err := Mine(context.Background(), log, Options{})

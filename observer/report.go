@@ -42,14 +42,15 @@ func (m *miner) choose() []proof {
 	})
 	c := &cover{log: m.log, placed: map[uint32][]span{}, saved: map[uint32]float64{}, flows: m.spans()}
 	noise := m.noise()
+	served := func(p *proof) bool { return m.extended(p) || noise.explains(p) }
 	first := func(i int) bool {
 		p := &m.proved[i]
-		return p.standsAlone() && !m.extended(p) && !noise.explains(p)
+		return p.standsAlone() && !served(p)
 	}
 	var out []proof
 	for _, r := range c.rank(m.options.MinGain, first, m.options.MaxPatterns) {
 		p := m.proved[r.flow]
-		batch := loops(p.flow) && !p.partial && 2*r.gain >= c.flows[r.flow].alone
+		batch := loops(p.flow) && !p.partial && 2*r.gain >= c.flows[r.flow].alone && !(m.many() && served(&p))
 		p.score, p.secondary = r.gain, r.tier > 0 && !batch
 		out = append(out, p)
 	}
