@@ -3,6 +3,7 @@ package otlp
 import (
 	"cmp"
 	"strconv"
+	"strings"
 
 	"pave/ingest"
 	"pave/ingest/rawjson"
@@ -12,7 +13,7 @@ import (
 var langfuse = dialect{name: "langfuse", role: langfuseRole, tool: langfuseTool, model: langfuseModel, agent: langfuseAgent}
 
 func langfuseRole(r *record) role {
-	switch r.str(kLfType) {
+	switch strings.ToLower(r.str(kLfType)) {
 	case "tool":
 		return roleTool
 	case "generation":

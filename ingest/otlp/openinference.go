@@ -14,7 +14,7 @@ var openInference = dialect{name: "openinference", role: openInferenceRole, tool
 	model: openInferenceModel, agent: openInferenceAgent}
 
 func openInferenceRole(r *record) role {
-	switch r.str(kOIKind) {
+	switch strings.ToUpper(r.str(kOIKind)) { // a copy only where people wrote it in small letters
 	case "TOOL":
 		return roleTool
 	case "LLM":
