@@ -91,7 +91,7 @@ func completeLLM(kept, copied *item) {
 	}
 }
 
-// dropCopies keeps the first item of each identity of one kind.
+// dropCopies keeps one item of each identity of one kind: the first, but a span before a record without a span of its own.
 func dropCopies(items []*item, kind Kind, complete func(kept, copied *item)) []*item {
 	seen := make(map[string]*item)
 	return slices.DeleteFunc(items, func(it *item) bool {
@@ -99,6 +99,9 @@ func dropCopies(items []*item, kind Kind, complete func(kept, copied *item)) []*
 			return false
 		}
 		if kept := seen[it.e.Identity]; kept != nil {
+			if kept.e.SpanID == "" && it.e.SpanID != "" {
+				*kept, *it = *it, *kept
+			}
 			complete(kept, it)
 			return true
 		}

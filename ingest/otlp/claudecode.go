@@ -14,9 +14,12 @@ import (
 
 func claudeTool(r *record, at time.Time, e *ingest.Event) bool {
 	c := claudeCall(r)
-	e.RunID = r.str(kLogAgent)
+	e.RunID = claudeRun(r)
 	return logTool(r, at, e, c)
 }
+
+// claudeRun is the run of a call: only agents below the main one have an id.
+func claudeRun(r *record) string { return cmp.Or(r.str(kLogAgent), "main") }
 
 // claudeCall: without details the name of an MCP tool is held back; with them, the parameters name it.
 func claudeCall(r *record) ingest.ToolCall {
@@ -35,7 +38,18 @@ func claudeCall(r *record) ingest.ToolCall {
 func claudeModel(r *record, at time.Time, e *ingest.Event) bool {
 	l := claudeUsage(r)
 	l.CostUSD, l.HasCost = r.float(kLogCost)
-	return logModel(r, at, e, l)
+	e.RunID = r.str(kLogAgent)
+	logModel(r, at, e, l)
+	e.Identity = cmp.Or(claudeRequest(r), e.Identity)
+	return true
+}
+
+// claudeRequest is the identity of a model call: its record and its span name the request, "" when they do not.
+func claudeRequest(r *record) string {
+	if id := r.str(kRequestID); id != "" {
+		return ingest.DeriveIdentity("claude request", id)
+	}
+	return ""
 }
 
 // claudeUsage: tokens read from the cache and written to it are not among the input tokens.
@@ -50,7 +64,7 @@ func claudeUsage(r *record) ingest.LLMCall {
 
 // claudeSpans: claude_code.interaction > llm_request, tool > tool.blocked_on_user, tool.execution. Only the tool's own
 // span is a call; how it ended is on that of its execution.
-var claudeSpans = dialect{name: "claude-code-span", role: claudeSpanRole, tool: claudeSpanTool, model: claudeSpanModel, link: claudeSpanLink}
+var claudeSpans = dialect{name: "claude-code-span", role: claudeSpanRole, tool: claudeSpanTool, model: claudeSpanModel, link: claudeSpanLink, said: claudeSpanSaid}
 
 const claudeExecution = "claude_code.tool.execution"
 
@@ -77,7 +91,7 @@ func claudeSpanTool(r *record, e *ingest.Event) {
 	if c.Tool != "Write" { // whose content is what it was given
 		c.Result = unwrapResult(firstOf(content("output"), content("content"), content("tool_output"), content("diff"), r.json(kLogOutput)))
 	}
-	*e.Call, e.RunID = c, r.str(kLogAgent)
+	*e.Call, e.RunID = c, claudeRun(r)
 	if failed, message := r.failure(); failed || c.Status == ingest.StatusError {
 		e.Call.Status, e.Call.Error = ingest.StatusError, cmp.Or(r.str(kLogError, kLogErrorType), message)
 	}
@@ -97,7 +111,17 @@ func claudeTarget(r *record) []byte {
 	return nil
 }
 
-func claudeSpanModel(r *record, m *modelCall) { m.LLMCall = claudeUsage(r) }
+func claudeSpanModel(r *record, m *modelCall) {
+	m.LLMCall, m.run, m.request = claudeUsage(r), r.str(kLogAgent), claudeRequest(r)
+}
+
+// claudeSpanSaid: the interaction carries the user's text, unless it is held back; its log record tells it again.
+func claudeSpanSaid(r *record) (text string, ok bool) {
+	if r.name == "claude_code.interaction" {
+		text = r.prompt(kUserPrompt)
+	}
+	return text, text != ""
+}
 
 // claudeSpanLink notes how an execution ended.
 func claudeSpanLink(r *record, e *ingest.Event) {

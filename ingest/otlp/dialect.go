@@ -29,6 +29,8 @@ type dialect struct {
 	model func(r *record, m *modelCall)
 	agent func(r *record, e *ingest.Event)
 	link  func(r *record, e *ingest.Event)
+	// said is the user's message that a link carries, nil: none does.
+	said func(r *record) (text string, ok bool)
 }
 
 // dialects in the order of detection: frameworks that follow the GenAI conventions with keys of their own before the
@@ -45,6 +47,8 @@ type modelCall struct {
 	history *conversation // in what it was given; nil when it is not captured
 	user    string        // text of the user's message that it answers
 	hasUser bool
+	run     string // that it names itself, "" for that of the spans around it
+	request string // identity by what its sender calls the request, where records of other kinds do too; "" for the span's
 }
 
 // failure reads the signs of failure that all dialects share: error status, exception event, error attributes. The

@@ -1,6 +1,7 @@
 package otlp
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -200,4 +201,48 @@ func TestMessagesInLogRecords(t *testing.T) {
 	require.Equal(t, "[1]", string(sessions[0].Runs[0].Calls[0].Result))
 	require.Equal(t, []ingest.UserTurn{{Before: 0, Text: "refund it"}}, sessions[0].Runs[0].Users, "what is told again is no new turn")
 	require.Len(t, sessions[0].Runs[0].LLM, 2)
+}
+
+// Claude Code with spans and log records at once: a request to the model, and the user's prompt, are told by both; a subagent
+// has an id and the main agent none.
+func TestClaudeSubagentsAndRequests(t *testing.T) {
+	in := func(more attrs) attrs { more["session.id"] = "s"; return more }
+	td := tracesOf(
+		spanSpec{id: 1, name: "claude_code.interaction", from: 1000, to: 9000, attrs: in(attrs{"user_prompt": "fix it"})},
+		spanSpec{id: 2, parent: 1, name: "claude_code.llm_request", from: 1001, to: 2000, attrs: in(attrs{"model": "m", "request_id": "req_1", "input_tokens": int64(5), "output_tokens": int64(1)})},
+		spanSpec{id: 3, parent: 1, name: "claude_code.tool", from: 2001, to: 8000, attrs: in(attrs{"tool_name": "Agent", "tool_use_id": "t1", "subagent_type": "explore"})},
+		spanSpec{id: 4, parent: 3, name: "claude_code.llm_request", from: 2100, to: 3000, attrs: in(attrs{"model": "m", "request_id": "req_2", "agent_id": "a1"})},
+		spanSpec{id: 5, parent: 3, name: "claude_code.tool", from: 3001, to: 4000, attrs: in(attrs{"tool_name": "Bash", "tool_use_id": "t2", "agent_id": "a1", "full_command": "ls"})},
+		spanSpec{id: 6, parent: 1, name: "claude_code.tool", from: 8100, to: 8200, attrs: in(attrs{"tool_name": "Read", "tool_use_id": "t3"})})
+	events, _ := Reader{}.MapTraces(td)
+	for i, a := range []attrs{
+		{"event.name": "user_prompt", "prompt": "fix it", "event.timestamp": "1970-01-01T00:00:01.000Z"},
+		{"event.name": "api_request", "model": "m", "request_id": "req_1", "cost_usd": "0.5", "duration_ms": "999", "event.timestamp": "1970-01-01T00:00:02.001Z"},
+		{"event.name": "api_request", "model": "m", "request_id": "req_2", "cost_usd": "0.25", "duration_ms": "900", "event.timestamp": "1970-01-01T00:00:03.001Z"},
+		{"event.name": "tool_result", "tool_name": "Bash", "tool_use_id": "t2", "agent_id": "a1", "success": "true", "event.timestamp": "1970-01-01T00:00:04.001Z", "event.sequence": int64(7)},
+	} {
+		ld := logOf("", in(a))
+		lr := ld.ResourceLogs().At(0).ScopeLogs().At(0).LogRecords().At(0)
+		lr.SetTraceID(pcommon.TraceID{1})
+		lr.SetSpanID(pcommon.SpanID{1}) // whatever span was current
+		logs, _ := Reader{}.MapLogs(ld)
+		require.Len(t, logs, 1, i)
+		events = append(events, logs...)
+	}
+	for range 2 {
+		sessions := ingest.AssembleAll("t", slices.Clone(events), ingest.AssembleOptions{})
+		require.Len(t, sessions, 1)
+		runs := sessions[0].Runs
+		require.Len(t, runs, 2)
+		require.Equal(t, []string{"main", "a1"}, []string{runs[0].ID, runs[1].ID})
+		require.Equal(t, []string{"Agent  unknown", "Read  unknown", `Bash {"command":"ls"} ok`}, callsOf(sessions[0]))
+		require.Equal(t, runs[0].Calls[0].Identity, runs[1].ParentCall)
+		require.Equal(t, []ingest.UserTurn{{Before: 0, Text: "fix it"}}, runs[0].Users)
+		require.Empty(t, runs[1].Users)
+		require.Len(t, runs[0].LLM, 1)
+		require.Equal(t, ingest.LLMCall{Model: "m", Count: 1, InputTokens: 5, OutputTokens: 1, CachedTokens: -1, CostUSD: 0.5, HasCost: true}, runs[0].LLM[0].LLMCall)
+		require.Len(t, runs[1].LLM, 1)
+		require.Equal(t, 0.25, runs[1].LLM[0].CostUSD)
+		slices.Reverse(events)
+	}
 }

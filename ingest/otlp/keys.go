@@ -117,6 +117,8 @@ const (
 	kLogSequence
 	kLogAgent
 	kLogPrompt
+	kUserPrompt
+	kRequestID
 	kLogModel
 	kLogInputCount
 	kLogOutputCount
@@ -191,7 +193,7 @@ var keyOf = func() map[string]key {
 		"event.name": kEventName, "tool_name": kLogTool, "function_name": kLogFunction, "call_id": kLogCallID, "tool_use_id": kLogToolUseID,
 		"arguments": kLogArguments, "tool_input": kLogToolInput, "tool_parameters": kLogToolParameters, "function_args": kLogFunctionArgs,
 		"output": kLogOutput, "success": kLogSuccess, "error": kLogError, "error_type": kLogErrorType, "duration_ms": kLogDuration, "event.timestamp": kLogTimestamp,
-		"tool_result_seq": kLogResultSeq, "event.sequence": kLogSequence, "agent_id": kLogAgent, "prompt": kLogPrompt, "model": kLogModel,
+		"tool_result_seq": kLogResultSeq, "event.sequence": kLogSequence, "agent_id": kLogAgent, "prompt": kLogPrompt, "user_prompt": kUserPrompt, "request_id": kRequestID, "model": kLogModel,
 		"input_token_count": kLogInputCount, "output_token_count": kLogOutputCount, "cached_token_count": kLogCachedCount, "cached_content_token_count": kLogContentCached,
 		"input_tokens": kLogInputTokens, "output_tokens": kLogOutputTokens, "cache_read_tokens": kLogCacheRead, "cache_creation_tokens": kLogCacheWritten, "cost_usd": kLogCost,
 	}

@@ -176,10 +176,15 @@ func logModel(r *record, at time.Time, e *ingest.Event, l ingest.LLMCall) bool {
 
 // logPrompt reads the user's message, whose text may be held back.
 func logPrompt(r *record, at time.Time, e *ingest.Event) bool {
-	text := r.str(kLogPrompt)
-	if text == "[REDACTED]" || text == "<REDACTED>" {
-		text = ""
-	}
-	e.Kind, e.User, e.Start = ingest.KindUserMessage, &ingest.UserMessage{Text: text}, at
+	e.Kind, e.User, e.Start = ingest.KindUserMessage, &ingest.UserMessage{Text: r.prompt(kLogPrompt)}, at
 	return true
+}
+
+// prompt is the user's text, "" where it is held back.
+func (r *record) prompt(k key) string {
+	text := r.str(k)
+	if text == "[REDACTED]" || text == "<REDACTED>" {
+		return ""
+	}
+	return text
 }

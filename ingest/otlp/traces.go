@@ -247,6 +247,11 @@ func (m *mapper) span(e *ingest.Event) (rejected refusal) {
 		if d.link != nil {
 			d.link(&m.r, e)
 		}
+		if d.said != nil {
+			if text, ok := d.said(&m.r); ok {
+				m.user(e, text)
+			}
+		}
 	}
 	return m.append(*e)
 }
@@ -260,13 +265,9 @@ func (m *mapper) model(d *dialect, e *ingest.Event) (rejected refusal) {
 	} else {
 		genAIModel(&m.r, &call)
 	}
-	e.Agent = m.r.str(kAgentName)
+	e.Agent, e.RunID, e.Identity = m.r.str(kAgentName), call.run, call.request
 	if call.hasUser {
-		user := *e
-		user.Kind, user.User = ingest.KindUserMessage, &ingest.UserMessage{Text: call.user}
-		user.ParentSpanID, user.SpanID, user.Duration = e.SpanID, "", 0
-		user.Identity = ingest.DeriveIdentity("user", e.TraceID, e.SpanID)
-		if rejected := m.append(user); rejected != (refusal{}) {
+		if rejected := m.user(e, call.user); rejected != (refusal{}) {
 			return rejected
 		}
 	}
@@ -279,6 +280,15 @@ func (m *mapper) model(d *dialect, e *ingest.Event) (rejected refusal) {
 	}
 	m.told(e, &call)
 	return refusal{}
+}
+
+// user appends the user's message that a span tells of.
+func (m *mapper) user(span *ingest.Event, text string) (rejected refusal) {
+	e := *span
+	e.Kind, e.User = ingest.KindUserMessage, &ingest.UserMessage{Text: text}
+	e.ParentSpanID, e.SpanID, e.Duration = span.SpanID, "", 0
+	e.Identity = ingest.DeriveIdentity("user", span.TraceID, span.SpanID)
+	return m.append(e)
 }
 
 // modelMetadata notes the ids of the calls that a model call asked for.
