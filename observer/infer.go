@@ -16,6 +16,12 @@ type inference struct {
 	dropped int           // values of results over the limit
 	kept    *keptSessions
 	judged  map[shown]bool
+	flat    flattener
+}
+
+// flatten makes the node set of a result.
+func (m *inference) flatten(result any) *nodeSet {
+	return m.flat.flatten(result, m.seed, m.paths, m.options.MaxLeaves)
 }
 
 // sample is a pattern with the occurrences to examine.

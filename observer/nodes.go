@@ -129,18 +129,25 @@ type nodeSet struct {
 	dropped int      // nodes over the limit
 }
 
-// flatten makes the node set of v with at most limit nodes.
-func flatten(v any, seed maphash.Seed, paths *pathTable, limit int) *nodeSet {
-	f := flattener{seed: seed, paths: paths, limit: limit, set: &nodeSet{}}
-	f.visit(v, 0)
-	return f.set
+// flattener makes node sets, with room that it uses again.
+type flattener struct {
+	seed    maphash.Seed
+	paths   *pathTable
+	limit   int
+	set     nodeSet
+	members []string // names of the members of the objects that are open
 }
 
-type flattener struct {
-	seed  maphash.Seed
-	paths *pathTable
-	limit int
-	set   *nodeSet
+// flatten makes the node set of v with at most limit nodes.
+func (f *flattener) flatten(v any, seed maphash.Seed, paths *pathTable, limit int) *nodeSet {
+	f.seed, f.paths, f.limit = seed, paths, limit
+	s := &f.set
+	s.paths, s.hashes, s.values, s.keys, s.dropped = s.paths[:0], s.hashes[:0], s.values[:0], s.keys[:0], 0
+	f.visit(v, 0)
+	out := &nodeSet{columns: columns{paths: slices.Clone(s.paths), hashes: slices.Clone(s.hashes)},
+		values: slices.Clone(s.values), keys: slices.Clone(s.keys), dropped: s.dropped}
+	clear(s.values) // they are not held here
+	return out
 }
 
 // visit adds v and what is in it and returns its hash.
@@ -162,11 +169,18 @@ func (f *flattener) visit(v any, path uint32) uint64 {
 		}
 	case map[string]any:
 		h = hashStart(len(v), tagObject)
-		for _, k := range sortedKeys(v) {
+		from := len(f.members)
+		for k := range v {
+			f.members = append(f.members, k)
+		}
+		slices.Sort(f.members[from:])
+		for i := range len(v) {
+			k := f.members[from+i]
 			key := maphash.String(f.seed, k)
 			f.set.keys = append(f.set.keys, key)
 			h += mix(key, f.visit(v[k], f.paths.child(pathStep{parent: path, index: -1, key: k})))
 		}
+		f.members = f.members[:from]
 	default:
 		h = hashOf(f.seed, v)
 	}

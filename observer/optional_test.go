@@ -113,7 +113,7 @@ func TestGuards(t *testing.T) {
 		var out []guardCase
 		for i := range n {
 			text, runs := build(i)
-			out = append(out, guardCase{session: id(i), result: flatten(must(value.Decode([]byte(text))), m.seed, m.paths, 100), runs: runs})
+			out = append(out, guardCase{session: id(i), result: m.flat.flatten(must(value.Decode([]byte(text))), m.seed, m.paths, 100), runs: runs})
 		}
 		return m, out
 	}

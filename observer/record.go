@@ -120,7 +120,7 @@ func (v *sessionView) call(run, i int) *callView {
 	}
 	if len(result) > 0 {
 		if result, err := value.Decode(result); err == nil {
-			c.result = flatten(result, v.miner.seed, v.miner.paths, v.miner.options.MaxLeaves)
+			c.result = v.miner.flatten(result)
 			v.miner.dropped += c.result.dropped
 		}
 	}
@@ -218,8 +218,7 @@ func (x *examination) result(k int) *nodeSet {
 			}
 			all = append(all, v)
 		}
-		m := x.view.miner
-		x.results[k] = flatten(all, m.seed, m.paths, m.options.MaxLeaves)
+		x.results[k] = x.view.miner.flatten(all)
 	}
 	return x.results[k]
 }

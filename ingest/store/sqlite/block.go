@@ -320,11 +320,11 @@ func (b *block) readStrings(text []byte, ids *decoder) {
 }
 
 // event decodes the event at place i; it shares nothing with the block that can be written to.
-func (b *block) event(i uint64, e *ingest.Event) error {
+func (b *block) event(i uint64, e *ingest.Event, contents *arena) error {
 	if i >= uint64(len(b.records)) {
 		return errDamaged
 	}
-	r := recordReader{decoder: decoder{b: b.records[i]}, block: b}
+	r := recordReader{decoder: decoder{b: b.records[i]}, block: b, contents: contents}
 	e.Kind = ingest.Kind(r.byte())
 	bits := r.byte()
 	e.HasSeq, e.HasTurn = bits&bitSeq != 0, bits&bitTurn != 0

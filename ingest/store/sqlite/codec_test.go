@@ -154,7 +154,7 @@ func FuzzBlock(f *testing.F) {
 		}
 		for i := range b.records {
 			var e ingest.Event
-			if err := b.event(uint64(i), &e); err != nil {
+			if err := b.event(uint64(i), &e, nil); err != nil {
 				require.ErrorIs(t, err, errDamaged)
 			}
 		}

@@ -161,7 +161,7 @@ func (d *deleter) share(ctx context.Context, id int64, segments map[int64][]segm
 			}
 			for _, index := range seg.places {
 				var e ingest.Event
-				if err := b.event(index, &e); err != nil {
+				if err := b.event(index, &e, nil); err != nil {
 					return err
 				}
 				events, at = append(events, e), append(at, place{seg.block, index})
@@ -300,7 +300,7 @@ func (d *deleter) rewrite(ctx context.Context, id int64, gone map[uint64]bool) e
 	w := newBlockWriter()
 	for i := range uint64(len(b.records)) {
 		var e ingest.Event
-		if err := b.event(i, &e); err != nil {
+		if err := b.event(i, &e, nil); err != nil {
 			return err
 		}
 		if gone[i] {

@@ -170,11 +170,12 @@ func (r *eventReader) session(id int64) ([]ingest.Event, error) {
 	})
 	events := make([]ingest.Event, min(len(r.places), store.MaxSessionEvents))
 	var room store.SessionRoom
+	var contents arena
 	for i := range events {
 		p := r.places[i]
 		b, err := r.block(p.block)
 		if err == nil {
-			err = b.event(p.index, &events[i])
+			err = b.event(p.index, &events[i], &contents)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("block %d: %w", p.block, err)

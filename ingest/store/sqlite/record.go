@@ -8,8 +8,9 @@ import (
 // recordReader reads one record of a block, following it into the string table and the payload.
 type recordReader struct {
 	decoder
-	block  *block
-	offset uint64 // of the next content in the payload
+	block    *block
+	offset   uint64 // of the next content in the payload
+	contents *arena // what contents are copied into
 }
 
 func (r *recordReader) interned() string {
@@ -40,8 +41,35 @@ func (r *recordReader) content() json.RawMessage {
 	if n == 0 {
 		return nil
 	}
-	b := r.next(n - 1)
-	return append(make(json.RawMessage, 0, len(b)), b...)
+	return r.contents.copy(r.next(n - 1))
 }
 
 func (r *recordReader) text() string { return string(r.next(r.uint())) }
+
+// arena is memory for the contents of the events of one session, which are used and forgotten together. The zero value is
+// ready, and nil copies each by itself.
+type arena struct {
+	room []byte
+	next int // size of the next piece of room
+}
+
+// The least and the largest size of a piece of room; what is larger than a quarter of it has memory of its own.
+const (
+	minRoom = 4 << 10
+	maxRoom = 64 << 10
+)
+
+// copy is a copy of b that can be appended to without harm.
+func (a *arena) copy(b []byte) []byte {
+	if a == nil || len(b) == 0 || len(b) > maxRoom/4 { // empty ones are not nil
+		return append(make([]byte, 0, len(b)), b...)
+	}
+	if len(a.room) < len(b) {
+		a.next = min(maxRoom, max(minRoom, 2*a.next, len(b)))
+		a.room = make([]byte, a.next)
+	}
+	n := copy(a.room, b)
+	out := a.room[:n:n]
+	a.room = a.room[n:]
+	return out
+}
