@@ -18,7 +18,7 @@ func (m *miner) looks(c *census) (first, full []window) {
 	return full, full
 }
 
-// foresee reads at once what the first looks at the most likely candidates need: a store reads many sessions for little
+// foresee reads at once what the looks at the most likely candidates need: a store reads many sessions for little
 // more than a few of each of its blocks.
 func (m *miner) foresee(ctx context.Context, src Source, loops *loopSearch, pairs []optional) error {
 	wanted := make([]bool, len(m.log.sessions))
@@ -27,8 +27,11 @@ func (m *miner) foresee(ctx context.Context, src Source, loops *loopSearch, pair
 			wanted[m.log.session(w.stretch)] = true
 		}
 	}
-	for _, c := range m.census(m.likely()) {
-		first, _ := m.looks(c)
+	for n, c := range m.census(m.likely()) {
+		first, full := m.looks(c)
+		if n < batchPatterns { // few of the best are settled by a first look
+			first = full
+		}
 		want(first)
 	}
 	if loops != nil {
