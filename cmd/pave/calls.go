@@ -19,12 +19,6 @@ type callsCmd struct {
 	pageFlags
 }
 
-// Help is shown by --help.
-func (callsCmd) Help() string {
-	return `  pave calls --tool get_order --status error
-  pave calls --session s-4711 -o json`
-}
-
 // Run lists calls.
 func (c *callsCmd) Run(e *env) error {
 	return e.withClient(func(cl *client) error {

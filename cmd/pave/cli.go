@@ -76,6 +76,7 @@ type cli struct {
 	Demo        demoCmd        `cmd:"" help:"Play the whole loop on this machine."`
 	Bench       benchCmd       `cmd:"" help:"Measure pave on this machine."`
 	Conformance conformanceCmd `cmd:"" help:"Run golden vectors and say which are exact, diverge as declared or fail."`
+	Completion  completionCmd  `cmd:"" help:"Print the completion of a shell."`
 	Version     versionCmd     `cmd:"" help:"Print the version."`
 }
 
@@ -112,6 +113,7 @@ func execute(args []string, in io.Reader, out, errOut io.Writer) (status int) {
 		fmt.Fprintln(errOut, "pave:", err)
 		return api.ExitFailed
 	}
+	addExamples(parser.Model)
 	defer func() {
 		if r := recover(); r != nil {
 			if code, ok := r.(errExit); ok && exited >= 0 { // --help
@@ -140,7 +142,7 @@ func execute(args []string, in io.Reader, out, errOut io.Writer) (status int) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	e := &env{ctx: ctx, in: in, out: out, err: errOut, g: &c.globals, settings: settings}
-	return report(errOut, parsed.Run(e))
+	return report(errOut, parsed.Run(e, parser))
 }
 
 // commandOf is the command that a line which cannot be parsed got to.

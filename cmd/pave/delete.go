@@ -22,11 +22,7 @@ type deleteCmd struct {
 func (deleteCmd) Help() string {
 	return `What is deleted cannot be brought back. What was made of it goes, too: golden tests, what proposals and mining passes
 cite of it, and the values of the flow runs in its traces. Flows stay, with constants that many sessions shared, and so do
-backups.
-
-  pave delete s-4711 --yes
-  pave delete --user alice@example.com --yes
-  pave delete --to 2026-01-01T00:00:00Z --yes`
+backups.`
 }
 
 // Run deletes recorded sessions and prints the receipt.
@@ -92,10 +88,7 @@ type redactCmd struct {
 
 // Help is shown by --help.
 func (redactCmd) Help() string {
-	return `Nothing is stored. The settings are those of the data directory or the server.
-
-  pave redact call.json
-  echo '{"password":"hunter2"}' | pave redact`
+	return "Nothing is stored. The settings are those of the data directory or the server."
 }
 
 func (c *redactCmd) read(e *env) ([]byte, error) {
