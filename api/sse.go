@@ -19,6 +19,9 @@ import (
 const (
 	// heartbeat is how often a stream without events says that it is there.
 	heartbeat = 15 * time.Second
+	// opening is how long a stream may wait for its first event before it answers at all, so that readers know that they
+	// are connected.
+	opening = 100 * time.Millisecond
 	// readerPatience is how long a reader may take for what is sent to it.
 	readerPatience = 10 * time.Second
 )
@@ -104,7 +107,7 @@ func (s *eventStream) write(w http.ResponseWriter) error {
 		case <-ctx.Done():
 		}
 	}()
-	text, err := s.next(ctx)
+	text, err := s.next(ctx, min(opening, s.beat))
 	if errors.Is(err, s.ended) {
 		w.WriteHeader(http.StatusNoContent)
 		return nil
@@ -120,14 +123,14 @@ func (s *eventStream) write(w http.ResponseWriter) error {
 			return nil // the reader has gone
 		}
 		_ = control.Flush()
-		text, err = s.next(ctx)
+		text, err = s.next(ctx, s.beat)
 	}
 	return nil
 }
 
-// next waits for events; after the time of a heartbeat it is a comment.
-func (s *eventStream) next(ctx context.Context) ([]byte, error) {
-	short, cancel := context.WithTimeout(ctx, s.beat)
+// next waits for events; after the time it is a comment.
+func (s *eventStream) next(ctx context.Context, wait time.Duration) ([]byte, error) {
+	short, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	text, err := s.read(short)
 	if err != nil && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {

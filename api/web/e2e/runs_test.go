@@ -37,7 +37,7 @@ func TestApprovingACall(t *testing.T) {
 	dora.visit("/runs?status=awaiting_approval")
 	dora.sees("pay_for_stock")
 	dora.visit(at)
-	dora.sees("waits for a decision")
+	dora.sees("waits for a decision", "live", "1 of 2 done")
 	dora.do(chromedp.SendKeys(`.approval input`, "within the budget"))
 	dora.click("button", "Approve the call")
 	dora.sees("approved", "within the budget", "succeeded")

@@ -58,6 +58,7 @@ func TestEveryPageFailing(t *testing.T) {
 		}
 		p.visit(at.path)
 		p.looks("failing-"+at.name, "The store does not answer.", "0190-test", "Try again")
+		require.NotContains(t, eval[string](p, `document.querySelector('main').innerText`), "nothing is wrong", at.name)
 	}
 }
 

@@ -44,8 +44,10 @@ const added = (a: Schemas['FlowSavings'], b: Schemas['FlowSavings']): Schemas['F
 const sum = (a: Schemas['Figure'], b: Schemas['Figure']): Schemas['Figure'] =>
   !a.known ? b : !b.known ? a : { ...a, mean: a.mean + b.mean, low: a.low + b.low, high: a.high + b.high }
 
-/** A measured figure with its interval as the note below it. */
-export function measured(f: Schemas['Figure'] | undefined, show: (n: number) => string, without = 'not measured'): { value: string; note: string } {
+/** A measured figure with its interval below it, and in full on hover. */
+export function measured(f: Schemas['Figure'] | undefined, show: (n: number) => string, without = 'not measured'): { value: string; note: string; bounds?: string } {
   if (!f?.known) return { value: '–', note: without }
-  return { value: show(f.mean), note: Math.abs(f.high - f.low) < 1e-9 ? 'measured, exact' : `measured, ${show(f.low)} to ${show(f.high)}` }
+  const half = Math.max(f.high - f.mean, f.mean - f.low)
+  if (half < 1e-9) return { value: show(f.mean), note: 'measured, exact' }
+  return { value: show(f.mean), note: `measured, ± ${show(half)}`, bounds: `${show(f.low)} to ${show(f.high)}` }
 }

@@ -2,9 +2,10 @@
 import type { ComponentChildren } from 'preact'
 import { get, useData, type Schemas } from '../api'
 import { useMe } from '../app'
-import { Ago, percent, plural } from '../format'
+import { Ago, percent, plural, Time } from '../format'
 import { State } from '../parts/marks'
 import { Card } from '../parts/page'
+import { Loading } from '../parts/states'
 import { byFlow, total, useReport } from '../report'
 import { Link, to } from '../router'
 
@@ -36,13 +37,14 @@ export function Attention({ r, range, from }: { r?: Schemas['SavingsReport']; ra
     ...dataItems(service.data),
     ...waitingItems(queue.data, asking.data, stuck.data),
   ]
-  const loading = !queue.data && queue.loading
+  const read = [queue, flows, asking, stuck, ready, service, mining, hooks, drift]
+  const unread = read.find((one) => one.error)?.error
+  const loading = read.some((one) => one.loading && one.data === undefined && !one.error)
   return (
     <Card title="Needs attention">
-      {loading ? (
-        <p class="dim">…</p>
-      ) : items.length === 0 ? (
-        <p class="state good">● Nothing waits and nothing is wrong.</p>
+      {unread && <p class="state warn">▲ Not everything could be read: {unread.message}</p>}
+      {items.length === 0 ? (
+        !unread && (loading ? <Loading rows={3} /> : <p class="state good">● Nothing waits and nothing is wrong.</p>)
       ) : (
         <ul class="attention">
           {items.map((item, i) => (
@@ -96,7 +98,7 @@ function dataItems(s?: Schemas['Service']): Item[] {
   const lost = (what: 'records' | 'requests') => s.lost.filter((l) => l.what === what).reduce((n, l) => n + l.count, 0)
   const parts = [lost('records') && plural(lost('records'), 'record'), lost('requests') && plural(lost('requests'), 'request')].filter(Boolean)
   return [
-    ...(parts.length ? [{ mark: <State of="needs_review" text="data" />, text: <>{parts.join(' and ')} dropped since <Ago at={s.started_at} />: {[...new Set(s.lost.map((l) => l.reason.replaceAll('_', ' ')))].join(', ')}</>, at: '/settings/data', action: 'why' }] : []),
+    ...(parts.length ? [{ mark: <State of="needs_review" text="data" />, text: <>{parts.join(' and ')} dropped since <Time at={s.started_at} />: {[...new Set(s.lost.map((l) => l.reason.replaceAll('_', ' ')))].join(', ')}</>, at: '/settings/data', action: 'why' }] : []),
     ...(s.dead_letters ? [{ mark: <State of="needs_review" text="data" />, text: <>{plural(s.dead_letters, 'request')} could not be read and {s.dead_letters === 1 ? 'is' : 'are'} kept</>, at: '/settings/data', action: 'which' }] : []),
   ]
 }

@@ -89,17 +89,24 @@ function FlowView({ v, summary, reload }: { v: Version; summary?: Schemas['FlowS
           </>
         }
       >
+        {v.reason && (
+          <p class="notice">
+            <State of={v.status} /> {v.reason}
+          </p>
+        )}
         <div class="figures">
           <Figure label="Runs" title="Finished runs of all versions" value={count(saved?.runs ?? 0)} note={saved?.runs ? `${percent(saved.succeeded / saved.runs)} succeeded` : 'none yet'} />
           <Figure label="Not succeeded" title="Failed runs, and runs that were handed back to the agent" value={count((saved?.failed ?? 0) + (saved?.handed_back ?? 0))} note={`${count(saved?.failed ?? 0)} failed, ${count(saved?.handed_back ?? 0)} handed back`} />
-          <Figure label="LLM calls avoided" title="Measured in the recorded sessions, times the runs; with the 95 % interval" {...measured(saved?.measured.llm_calls, (n) => count(Math.round(n)))} />
-          <Figure label="Money saved" title="Measured in the recorded sessions, times the runs; with the 95 % interval" {...measured(saved?.measured.cost_usd, money)} />
-          <Figure label="Time saved" title="Measured in the recorded sessions, times the runs; with the 95 % interval" {...measured(saved?.measured.latency_ms, duration)} />
+          <Figure label="LLM calls avoided" title="Measured in the recorded sessions, times the runs. 95 % interval" {...measured(saved?.measured.llm_calls, (n) => count(Math.round(n)))} />
+          <Figure label="Money saved" title="Measured in the recorded sessions, times the runs. 95 % interval" {...measured(saved?.measured.cost_usd, money)} />
+          <Figure label="Time saved" title="Measured in the recorded sessions, times the runs. 95 % interval" {...measured(saved?.measured.latency_ms, duration)} />
           <Figure label="Adoption" title="Runs, as a share of runs and of walks of its path by hand" value={adoption === undefined ? '–' : percent(adoption)} note={adoption === undefined ? 'no run and no walk yet' : `${plural(walks, 'walk')} still by hand`} />
           <Figure
             label="Drift" title="Walks of its path by hand that were not as the flow predicts, and how often a version was taken out of service" value={seen ? percent(1 - total(drift, 'exact') / seen) : '–'}
-            note={seen ? `of ${plural(seen, 'walk')}; taken out ${plural(total(drift, 'taken_out'), 'time')}` : 'nobody walked its path by hand'}
-          />
+            note={seen ? `of ${plural(seen, 'walk')} by hand` : 'nobody walked it by hand'}
+          >
+            <div class="figure-note">{total(drift, 'taken_out') > 0 && `out of service ${plural(total(drift, 'taken_out'), 'time')}`}</div>
+          </Figure>
         </div>
         <div class="split">
           <div>
@@ -160,11 +167,6 @@ function FlowView({ v, summary, reload }: { v: Version; summary?: Schemas['FlowS
               </table>
             </Card>
             <Brings s={v.savings} />
-            {v.reason && (
-              <Card title="Why it has this status">
-                <p class="said">{v.reason}</p>
-              </Card>
-            )}
             {v.shadow && (
               <Card title="Conformance on live sessions">
                 <dl class="facts">
@@ -260,7 +262,7 @@ function VersionDiff({ v, versions }: { v: Version; versions: Schemas['FlowVersi
 
 function FlowRuns({ name }: { name: string }) {
   const runs = usePages(`runs of ${name}`, (cursor, signal) => get('/api/v1/runs', { query: { flow: name, limit: 100, cursor }, signal }))
-  return <RunTable of={runs} fit />
+  return <RunTable of={runs} flow={name} fit />
 }
 
 function Profile({ name }: { name: string }) {

@@ -4,7 +4,7 @@ import { count, duration, interval, money, percent, plural } from '../format'
 import { Bars, Spark, type Series } from '../parts/charts'
 import { Figure } from '../parts/marks'
 import { Card, Page, Tabs, useTitle } from '../parts/page'
-import { Empty, Loading, Problem, Show } from '../parts/states'
+import { Empty, Loading, Show } from '../parts/states'
 import { measured, share, total, useReport, weighted } from '../report'
 import { Link, navigate, to, useParam } from '../router'
 import { Attention } from './attention'
@@ -36,9 +36,11 @@ export function OverviewPage() {
         </Empty>
       ) : (
         <>
-          <Show of={report} rows={2}>
-            {(r) => <Savings r={r} from={from} range={range} />}
-          </Show>
+          <div class="figures-room">
+            <Show of={report} rows={3}>
+              {(r) => <Savings r={r} from={from} range={range} />}
+            </Show>
+          </div>
           <div class="split overview">
             <aside>
               <Attention r={report.data} range={range} from={from} />
@@ -47,9 +49,11 @@ export function OverviewPage() {
               <Show of={activity} rows={8}>
                 {(a) => <Activity a={a} />}
               </Show>
-              <Card title="Flows by what they avoid" tight>
-                {report.data ? <FlowsTable r={report.data} /> : report.error ? <Problem error={report.error} /> : <Loading rows={5} />}
-              </Card>
+              {!report.error && (
+                <Card title="Flows by what they avoid" tight>
+                  {report.data ? <FlowsTable r={report.data} /> : <Loading rows={5} />}
+                </Card>
+              )}
             </div>
           </div>
         </>
@@ -73,17 +77,17 @@ function Savings({ r, from, range: key }: { r: Schemas['SavingsReport']; from?: 
   const figure = (f: Schemas['Figure'], show: (n: number) => string) => (none ? { value: show(0), note: 'no run yet' } : measured(f, show, 'not recorded'))
   return (
     <div class="figures">
-      <Figure label="LLM calls avoided" title="Measured: what the replaced stretches used in the recorded sessions, for each run that succeeded, with its 95 % interval. The estimate counts the steps instead." {...figure(m.llm_calls, whole)}>
+      <Figure label="LLM calls avoided" title="Measured: what the replaced stretches used in the recorded sessions, for each run that succeeded, the estimate counts the steps instead. 95 % interval" {...figure(m.llm_calls, whole)}>
         <div class="figure-note">estimated {whole(e.llm_calls)}</div>
         {avoided.length > 1 && <Spark values={avoided} label={`LLM calls avoided by day: ${avoided.map(whole).join(', ')}`} />}
       </Figure>
-      <Figure label="Tokens avoided" title="Input and output tokens of those model calls, measured; with the 95 % interval" {...figure(m.tokens, whole)}>
+      <Figure label="Tokens avoided" title="Input and output tokens of those model calls, measured. 95 % interval" {...figure(m.tokens, whole)}>
         <div class="figure-note">estimated {whole(e.tokens)}</div>
       </Figure>
-      <Figure label="Money saved" title="Their cost in US dollars at the dated price table, measured; with the 95 % interval" {...figure(m.cost_usd, money)}>
+      <Figure label="Money saved" title="Their cost in US dollars at the dated price table, measured. 95 % interval" {...figure(m.cost_usd, money)}>
         <div class="figure-note">estimated {money(e.cost_usd)}</div>
       </Figure>
-      <Figure label="Time saved" title="How long those model calls took, measured; with the 95 % interval" {...figure(m.latency_ms, duration)}>
+      <Figure label="Time saved" title="How long those model calls took, measured. 95 % interval" {...figure(m.latency_ms, duration)}>
         <div class="figure-note">estimated {duration(e.latency_ms)}</div>
       </Figure>
       <Figure label="Adoption" title="Runs of flows, as a share of runs and of walks of the same paths by hand" value={adoption === undefined ? '–' : percent(adoption)} note={adoption === undefined ? 'no run and no walk yet' : `${plural(walks, 'walk')} still by hand`} />

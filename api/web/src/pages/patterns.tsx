@@ -155,9 +155,9 @@ function Passes({ done }: { done: () => void }) {
               last pass <Ago at={s.last.ended_at} />
             </>
           ) : (
-            'no pass yet'
+            'no pass since the service started'
           )}
-          {s.pending_sessions > 0 && `, ${plural(s.pending_sessions, 'new session')} since`}
+          {s.pending_sessions > 0 && `, ${plural(s.pending_sessions, 'new session')}`}
         </span>
       )}
       <button type="button" disabled={!me.may('propose') || mine.busy || s?.running} onClick={() => void mine.run()}>

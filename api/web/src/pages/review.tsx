@@ -179,7 +179,7 @@ function Decision({ p, open, may, ask, reload }: { p: Proposal; open: boolean; m
         Needs {plural(p.needs, 'approval')} ({p.safety === 'read' ? 'read-only' : p.safety}); has {p.approvals}.
       </p>
       <p class="dim">
-        Author: <span class="mono">{p.author}</span>. {own ? 'You wrote or edited it, so somebody else must approve.' : ''}
+        {own ? 'You wrote or edited it, so somebody else must approve.' : ''}
       </p>
       {open ? (
         <>
@@ -209,9 +209,10 @@ function Decision({ p, open, may, ask, reload }: { p: Proposal; open: boolean; m
             </p>
           )}
           <p class="dim">
+            By <span class="mono">{p.author}</span>,{' '}
             {p.assignee ? (
               <>
-                Assigned to <span class="mono">{p.assignee}</span>{' '}
+                assigned to <span class="mono">{p.assignee}</span>{' '}
                 {p.assignee === me.principal && (
                   <button type="button" class="link" disabled={assign.busy} onClick={() => void assign.run('')}>
                     give back
@@ -220,7 +221,7 @@ function Decision({ p, open, may, ask, reload }: { p: Proposal; open: boolean; m
               </>
             ) : (
               <>
-                Assigned to nobody{' '}
+                assigned to nobody{' '}
                 {me.may('propose') && (
                   <button type="button" class="link" disabled={assign.busy} onClick={() => void assign.run(me.principal)}>
                     take it

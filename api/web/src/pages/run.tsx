@@ -91,17 +91,17 @@ function RunView({ run, reload }: { run: Run; reload: () => void }) {
       )}
       <div class="figures">
         <Figure label="Took" title="From start to end of the run" value={ms === undefined ? '…' : duration(ms)} note={`${plural(steps.length, 'step')}, ${plural(calls, 'call')}`} />
-        <Figure label="LLM calls avoided" title="Measured in the recorded sessions that the flow replaces" value={run.llm_calls_avoided === undefined ? '–' : count(run.llm_calls_avoided)} note={run.llm_calls_avoided === undefined ? 'not measured' : 'measured'} />
-        <Figure label="Tokens" title="Measured in the recorded sessions that the flow replaces" value={run.tokens_avoided === undefined ? '–' : count(Math.round(run.tokens_avoided))} note={run.tokens_avoided === undefined ? 'not measured' : 'measured'} />
-        <Figure label="Money" title="Measured in the recorded sessions that the flow replaces" value={run.cost_usd_avoided === undefined ? '–' : money(run.cost_usd_avoided)} note={run.cost_usd_avoided === undefined ? 'not measured' : 'measured'} />
-        <Figure label="Time" title="What the replaced model calls took in the recorded sessions" value={run.latency_ms_avoided === undefined ? '–' : duration(run.latency_ms_avoided)} note={run.latency_ms_avoided === undefined ? 'not measured' : 'measured'} />
+        <Figure label="LLM calls avoided" title="Measured in the recorded sessions that the flow replaces" {...avoided(run, run.llm_calls_avoided, count)} />
+        {run.tokens_avoided !== undefined && <Figure label="Tokens avoided" title="Measured in the recorded sessions that the flow replaces" {...avoided(run, run.tokens_avoided, (n) => count(Math.round(n)))} />}
+        {run.cost_usd_avoided !== undefined && <Figure label="Money saved" title="Measured in the recorded sessions that the flow replaces" {...avoided(run, run.cost_usd_avoided, money)} />}
+        {run.latency_ms_avoided !== undefined && <Figure label="Time saved" title="What the replaced model calls took in the recorded sessions" {...avoided(run, run.latency_ms_avoided, duration)} />}
       </div>
       {cancel.error && <Problem error={cancel.error} />}
       {(run.approvals ?? []).length > 0 && <Approvals run={run} reload={reload} />}
       {replay.error && <Problem error={replay.error} />}
       {report && <Differences report={report} />}
       {record ? (
-        <Timeline record={record} outKeys={flow?.steps.map((s) => s.out) ?? []} now={live.now} total={going ? (live.total ?? run.steps) : undefined} />
+        <Timeline record={record} outKeys={flow?.steps.map((s) => s.out) ?? []} now={live.now} total={going ? (live.total ?? flow?.steps.length) : undefined} />
       ) : (
         <p class="dim">No record of this run was written.</p>
       )}
@@ -120,6 +120,15 @@ function RunView({ run, reload }: { run: Run; reload: () => void }) {
   )
 }
 
+/** What a run avoided; one that did not succeed avoided nothing. */
+function avoided(run: Run, n: number | undefined, show: (n: number) => string): { value: string; note: string } {
+  if (n !== undefined) return { value: show(n), note: 'measured' }
+  return { value: '–', note: goesOn(run) ? 'counts when it succeeds' : run.status === 'succeeded' ? 'not measured' : 'only runs that succeed count' }
+}
+
+/** The step of an approval as pages number them. */
+const stepNo = (step: string) => (/^\d+$/.test(step) ? String(Number(step) + 1) : step)
+
 /** Calls that wait for a person, with their arguments, and decisions that were made. */
 function Approvals({ run, reload }: { run: Run; reload: () => void }) {
   const me = useMe()
@@ -132,7 +141,7 @@ function Approvals({ run, reload }: { run: Run; reload: () => void }) {
       {run.approvals!.map((a) => (
         <div key={a.step} class="approval">
           <p>
-            {a.decision === 'pending' ? <State of="awaiting_approval" text="waits for a decision" /> : <State of={a.decision === 'approve' ? 'ok' : 'failed'} text={a.decision === 'approve' ? 'approved' : 'denied'} />} step {a.step}: <ToolName name={a.tool_name} />{' '}
+            {a.decision === 'pending' ? <State of="awaiting_approval" text="waits for a decision" /> : <State of={a.decision === 'approve' ? 'ok' : 'failed'} text={a.decision === 'approve' ? 'approved' : 'denied'} />} step {stepNo(a.step)}: <ToolName name={a.tool_name} />{' '}
             <Safety of={a.side_effects} />
           </p>
           {a.why && <p>{a.why}</p>}

@@ -10,11 +10,11 @@ type Row = Schemas['Run']
 
 export const took = (r: Row) => (r.ended_at ? Date.parse(r.ended_at) - Date.parse(r.started_at) : undefined)
 
-export function RunTable({ of, fit }: { of: Pages<Row>; fit?: boolean }) {
+export function RunTable({ of, flow, fit }: { of: Pages<Row>; flow?: string; fit?: boolean }) {
   const columns: Column<Row>[] = [
     { head: 'Started', width: '172px', cell: (r) => <Link to={to('runs', r.id)}><Time at={r.started_at} /></Link> },
-    { head: 'Flow', cell: (r) => <>{r.flow} <span class="dim">{r.version}</span> {r.dry_run && <Tag>dry run</Tag>}</> },
-    { head: 'Status', width: '140px', cell: (r) => <State of={r.status} /> },
+    { head: flow ? 'Version' : 'Flow', width: flow ? '132px' : undefined, cell: (r) => <>{flow ? r.version : <>{r.flow} <span class="dim">{r.version}</span></>} {r.dry_run && <Tag>dry run</Tag>}</> },
+    { head: 'Status', width: '160px', cell: (r) => <State of={r.status} /> },
     { head: 'Why', hide: 'medium', cell: (r) => (r.error_code ? <span title={r.error_message}><code>{r.error_code}</code> {r.error_message}</span> : null) },
     { head: 'Steps', num: true, width: '76px', hide: 'narrow', cell: (r) => (r.steps === undefined ? '' : `${count(r.steps_done ?? 0)} of ${count(r.steps)}`) },
     { head: 'Took', num: true, width: '92px', cell: (r) => { const ms = r.duration_ms ?? took(r); return ms === undefined ? <span class="dim">…</span> : duration(ms) } },

@@ -44,9 +44,9 @@ export const Tag = ({ children, title }: { children: ComponentChildren; title?: 
 )
 
 /** A figure with its unit and its definition on hover. */
-export function Figure({ label, value, note, title, children }: { label: string; value: ComponentChildren; note?: ComponentChildren; title: string; children?: ComponentChildren }) {
+export function Figure({ label, value, note, title, bounds, children }: { label: string; value: ComponentChildren; note?: ComponentChildren; title: string; bounds?: string; children?: ComponentChildren }) {
   return (
-    <div class="figure" title={title}>
+    <div class="figure" title={bounds ? `${title}: ${bounds}` : title}>
       <div class="figure-label">{label}</div>
       <div class="figure-value">{value}</div>
       <div class="figure-note">{note}</div>

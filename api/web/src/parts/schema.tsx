@@ -38,6 +38,7 @@ export function Schema({ of }: { of: unknown }) {
         <code>{typeOf(schema)}</code> <span class="dim">{schema.description}</span>
       </p>
     )
+  const told = rows.some((r) => r.schema.description || limits(r.schema))
   return (
     <div class="scroll-x">
       <table class="mini">
@@ -45,7 +46,7 @@ export function Schema({ of }: { of: unknown }) {
           <tr>
             <th scope="col">Field</th>
             <th scope="col">Type</th>
-            <th scope="col">Meaning</th>
+            {told && <th scope="col">Meaning</th>}
           </tr>
         </thead>
         <tbody>
@@ -58,9 +59,11 @@ export function Schema({ of }: { of: unknown }) {
               <td>
                 <code>{typeOf(r.schema)}</code>
               </td>
-              <td>
-                {r.schema.description} <span class="dim mono">{limits(r.schema)}</span>
-              </td>
+              {told && (
+                <td>
+                  {r.schema.description} <span class="dim mono">{limits(r.schema)}</span>
+                </td>
+              )}
             </tr>
           ))}
         </tbody>

@@ -100,7 +100,7 @@ function Deliveries({ hook }: { hook: Hook }) {
             <Cells label="Deliveries" head={logHead}>
               {rows.map((d) => (
                 <tr key={d.id}>
-                  <td>
+                  <td class="whole">
                     <code>{d.event}</code>
                   </td>
                   <td>
