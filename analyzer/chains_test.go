@@ -150,6 +150,13 @@ func TestNames(t *testing.T) {
 		{"book_reservation get_reservation_details", "book_reservation_then_reservation", "reservation reservation_2"},
 		{"kb__searchArticles kb__getArticle", "article_from_articles", "articles article"},
 		{"list_all_airports search", "search_from_airports", "airports search"},
+		{"get_order issue_refund send_message", "issue_refund_and_send_message_from_order", "order refund message"},
+		{"find_user_by_email cancel_order update_ticket get_order", "cancel_order_and_order_by_email", "user order ticket order_2"},
+		{"cancel_order_by_id get_status", "cancel_order_and_status_by_id", "order status"},
+		{"get_user delete_user send_message cancel_order", "delete_user_and_cancel_order_from_user", "user user_2 message order"},
+		{"get_order update_order send_message", "send_message_from_order", "order order_2 message"},
+		{"get_user order_status get_account", "account_from_user", "user status account"},
+		{"lookup execute_payment notify_user", "execute_payment_and_notify_user_from_lookup", "lookup execute_payment user"},
 	} {
 		tools := strings.Fields(c.tools)
 		assert.Equal(t, c.keys, strings.Join(outputKeys(tools, nil), " "), c.tools)

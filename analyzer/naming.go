@@ -119,30 +119,75 @@ func outputKeys(tools, inputs []string) []string {
 	return keys
 }
 
-// flowName says what the flow does in the tools' words: what comes out last, and how it was found.
+// grave are the first words of tools whose effect is hardest to undo, the gravest first. Of the steps that a name would
+// leave out the gravest is told.
+var grave = []string{"delete", "remove", "purge", "wipe", "drop", "erase", "destroy", "terminate", "refund", "pay", "charge", "transfer", "issue", "cancel",
+	"revoke", "reset", "close", "disable", "void", "book", "exchange", "return", "grant", "approve", "reject", "deploy", "publish", "execute"}
+
+// harmless are first words of tools that make something without changing anything.
+var harmless = []string{"calculate", "compute", "track", "verify", "validate", "convert", "translate", "summarize", "summarise", "plot", "download", "make"}
+
+// looks end the names of tools that look something up, whatever they begin with: order_status, return_details.
+var looks = []string{"status", "details", "detail", "info", "information", "history", "list"}
+
+// gravity orders tools by what they may do, the gravest first; acts is false for those that look something up.
+func gravity(tool string) (rank int, acts bool) {
+	ws := words(tool)
+	if len(ws) == 0 || len(ws) == 2 && slices.Contains(looks, ws[1]) {
+		return 0, false
+	}
+	verb := ws[0]
+	if i := slices.Index(grave, verb); i >= 0 {
+		return i, true
+	}
+	return len(grave), looksLikeVerb(verb) && !slices.Contains(harmless, verb)
+}
+
+// flowName says what the flow does in the tools' words: what comes out last and how it was found, and before it the
+// gravest thing that happens on the way, so that no name of a harmless step hides it.
 func flowName(tools []string) string {
+	name, told := outcomeName(tools)
+	gravest, hidden := len(grave)+1, ""
+	for _, tool := range tools {
+		if rank, acts := gravity(tool); acts && rank < gravest {
+			gravest, hidden = rank, tool
+		}
+	}
+	if hidden == "" || slices.ContainsFunc(told, func(tool string) bool { rank, acts := gravity(tool); return acts && rank <= gravest }) {
+		return name
+	}
+	p := split(hidden)
+	if p.verb == "" {
+		return p.noun + "_and_" + name
+	}
+	return p.verb + "_" + p.noun + "_and_" + name
+}
+
+// outcomeName is a name from the first and the last tool, with those whose action it tells.
+func outcomeName(tools []string) (name string, told []string) {
 	first, last := split(tools[0]), split(tools[len(tools)-1])
-	name := last.noun
+	told = tools[len(tools)-1:]
+	name = last.noun
 	if !last.reads && last.verb != "" {
 		name = last.verb + "_" + last.noun
 	}
 	switch {
 	case len(tools) == 1: // a flow of one step runs it over a list
-		return name + "_for_each"
+		return name + "_for_each", told
 	case !slices.ContainsFunc(tools, func(t string) bool { return t != tools[0] }):
-		return name + "_x" + strconv.Itoa(len(tools))
+		return name + "_x" + strconv.Itoa(len(tools)), told
 	case first.by != "":
-		return name + "_by_" + first.by
+		return name + "_by_" + first.by, told
 	case !first.reads && first.verb != "":
-		return first.verb + "_" + first.noun + "_then_" + name
+		return first.verb + "_" + first.noun + "_then_" + name, append(told[:1:1], tools[0])
 	case first.noun != last.noun:
-		return name + "_from_" + first.noun
+		return name + "_from_" + first.noun, told
 	case last.by != "":
-		return name + "_by_" + last.by
+		return name + "_by_" + last.by, told
 	case !last.reads && first.verb != "":
-		return name + "_after_" + first.verb
+		return name + "_after_" + first.verb, told
 	}
-	return name + "_lookup"
+	return name + "_lookup", told
 }
 
 // longFlowName tells apart what flowName does not: it has the nouns of the steps between, too.
