@@ -1,4 +1,4 @@
-"""OpenAI Agents SDK: flows as tools over MCP. NOT RUN by a test: it needs a model."""
+"""OpenAI Agents SDK: flows as tools over MCP. Run by a test of make test-clients, with a stand-in for the model."""
 import asyncio
 import os
 
@@ -7,7 +7,7 @@ from agents.mcp import MCPServerStreamableHttp
 
 
 async def main():
-    params = {"url": "http://127.0.0.1:8318/mcp", "headers": {"Authorization": f"Bearer {os.environ['PAVE_KEY']}"}}
+    params = {"url": os.environ.get("PAVE_URL", "http://127.0.0.1:8318") + "/mcp", "headers": {"Authorization": f"Bearer {os.environ['PAVE_KEY']}"}}
     async with MCPServerStreamableHttp(name="pave", params=params) as pave:
         agent = Agent(name="support", instructions="Prefer a flow to its single steps.", mcp_servers=[pave])
         print((await Runner.run(agent, "Where is my order W1?")).final_output)
