@@ -437,7 +437,7 @@ func (l *library) binders(unbound []string) map[string]string {
 	out := make(map[string]string, len(unbound))
 	found, err := l.found()
 	for _, name := range unbound {
-		out[name] = "a tool document with this name and a binding (kind: http, mcp, worker or local) would bind it"
+		out[name] = "a tool document with this name and a binding (kind: http, mcp, worker or local) would bind it: `pave tools apply FILE`"
 		for _, d := range found {
 			if err != nil || d.For != name || d.Match == MatchBound || d.Match == MatchChanged {
 				continue

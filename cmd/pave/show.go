@@ -222,7 +222,7 @@ func showRisks(w io.Writer, p *gen.Proposal) {
 		return
 	}
 	for _, tool := range p.Unbound {
-		fmt.Fprintf(w, "  unbound: %s. Declare it in a tool file with a binding, then: pave tools apply FILE\n", output.Clean(tool))
+		fmt.Fprintf(w, "  unbound: %s; %s\n", output.Clean(tool), output.Clean(p.UnboundBy[tool]))
 	}
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -9,10 +10,12 @@ import (
 	"pave/api/gen"
 	"pave/cmd/pave/internal/output"
 	"pave/flows"
+	"pave/flows/diff"
 )
 
 type toolsVersionsCmd struct {
 	Name string `arg:"" help:"The tool's name."`
+	Diff bool   `help:"Show what each version changed." env:"PAVE_TOOL_DIFF"`
 }
 
 // Run lists versions.
@@ -27,9 +30,29 @@ func (c *toolsVersionsCmd) Run(e *env) error {
 			for _, v := range resp.JSON200.Items {
 				t.Row(fmt.Sprint(v.Revision), v.SchemaHash, v.DefinitionDigest[:min(12, len(v.DefinitionDigest))], dash(string(v.Safety)), v.UpdatedBy, when(v.UpdatedAt))
 			}
-			return t.Flush()
+			if err := t.Flush(); err != nil || !c.Diff {
+				return err
+			}
+			return toolDiffs(w, resp.JSON200.Items)
 		})
 	})
+}
+
+// toolDiffs shows what each version of a tool changed, the newest first.
+func toolDiffs(w io.Writer, versions []gen.Tool) error {
+	for i := range len(versions) - 1 {
+		var now, before flows.Tool
+		if err := errors.Join(now.UnmarshalJSON(versions[i].Tool), before.UnmarshalJSON(versions[i+1].Tool)); err != nil {
+			return err
+		}
+		d, err := diff.Tools(&before, &now)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(w, "\nrevision %d to %d; schemas changed: %s, side effects worse: %s\n%s", versions[i+1].Revision, versions[i].Revision,
+			yesNo(d.Schemas), yesNo(d.Riskier), output.CleanLines(d.Unified))
+	}
+	return nil
 }
 
 type toolsServersCmd struct{}
