@@ -101,12 +101,17 @@ type pending struct {
 // at lays the flow over the calls of a stretch from a position; nil when they do not fit. Of several ways, which only
 // flows with parallel steps have, the first exact one of maxWays counts, else the first.
 func (f *Flow) at(s *Session, stretch []call, from int) *Match {
-	if f.straight && !f.follows(stretch[from:]) || f.fixed && !f.holds(stretch[from:]) {
+	if !f.mayFit(stretch[from:]) {
 		return nil
 	}
 	w := &walk{flow: f, known: s.known, calls: stretch[from:], done: make([]bool, len(f.steps)), skipped: make([]bool, len(f.steps)),
 		context: map[string]any{}, inputs: map[string]any{}, absent: map[string]bool{}, late: map[string]int{}, given: map[Argument]bool{}, m: Match{Exact: true}, left: new(maxWays)}
 	return w.run()
+}
+
+// mayFit reports whether the tools of the calls do not rule the flow out.
+func (f *Flow) mayFit(calls []call) bool {
+	return (!f.straight || f.follows(calls)) && (!f.fixed || f.holds(calls))
 }
 
 // follows reports whether the calls begin with the tools of a straight flow, without an error.

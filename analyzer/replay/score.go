@@ -94,6 +94,7 @@ type Rate struct{ Right, Of int }
 type Scorer struct {
 	flows  []*Flow
 	starts map[string][]int // tool -> flows that may begin with it, in rank order
+	kept   *Matches         // nil: nothing is kept
 	// ByFlow is parallel to the flows.
 	ByFlow []FlowOutcome
 }
@@ -110,6 +111,46 @@ func NewScorer(flows []*Flow) *Scorer {
 	return sc
 }
 
+// Matches keeps what flows laid over sessions gave, for scorers of the same flows, by identity, and the same sessions. It is
+// not safe for concurrent use.
+type Matches struct {
+	of map[laid]*Match
+}
+
+// laid is a flow laid over calls of a session.
+type laid struct {
+	flow          *Flow
+	session       *Session
+	stretch, from int
+}
+
+// NewMatches returns an empty Matches.
+func NewMatches() *Matches { return &Matches{of: map[laid]*Match{}} }
+
+// Keep makes the scorer keep its matches there and take those that are there already. It returns the scorer.
+func (sc *Scorer) Keep(matches *Matches) *Scorer {
+	sc.kept = matches
+	return sc
+}
+
+// lay lays a flow over the calls of the n-th stretch from a position; nil when they do not fit.
+func (sc *Scorer) lay(f *Flow, s *Session, n, from int) *Match {
+	stretch := s.stretches[n]
+	if !f.mayFit(stretch[from:]) {
+		return nil
+	}
+	if sc.kept == nil {
+		return f.at(s, stretch, from)
+	}
+	key := laid{f, s, n, from}
+	m, known := sc.kept.of[key]
+	if !known {
+		m = f.at(s, stretch, from)
+		sc.kept.of[key] = m
+	}
+	return m
+}
+
 // application is a flow that fits from a position of a stretch.
 type application struct {
 	flow  int
@@ -120,8 +161,8 @@ type application struct {
 // Session scores one session.
 func (sc *Scorer) Session(s *Session) Outcome {
 	out := Outcome{Sessions: 1, Calls: s.Calls, LLMCalls: s.LLMCalls, RecordedLLMCalls: s.RecordedLLMCalls, RepeatTurns: s.RepeatTurns}
-	for _, stretch := range s.stretches {
-		strict, free := sc.stretch(s, stretch, &out)
+	for n, stretch := range s.stretches {
+		strict, free := sc.stretch(s, n, &out)
 		for _, a := range best(len(stretch), strict) {
 			out.Saved += a.match.Saved
 			out.Covered += a.match.Calls
@@ -143,7 +184,8 @@ func (sc *Scorer) Session(s *Session) Outcome {
 
 // stretch lays every flow over every position of a stretch, counts, and returns the applications, and those that also
 // take free texts as known.
-func (sc *Scorer) stretch(s *Session, stretch []call, out *Outcome) (strict, free []application) {
+func (sc *Scorer) stretch(s *Session, n int, out *Outcome) (strict, free []application) {
+	stretch := s.stretches[n]
 	for from := range stretch {
 		candidates := sc.starts[stretch[from].tool]
 		if len(candidates) == 0 {
@@ -153,8 +195,7 @@ func (sc *Scorer) stretch(s *Session, stretch []call, out *Outcome) (strict, fre
 		applies, extra := false, 0
 		counted := map[string]bool{}
 		for _, i := range candidates {
-			f := sc.flows[i]
-			m := f.at(s, stretch, from)
+			m := sc.lay(sc.flows[i], s, n, from)
 			if m == nil || m.Exact && m.Known && m.idle() {
 				continue // no window, or nobody would call it: it would hand back at once
 			}
@@ -189,10 +230,10 @@ type Window struct {
 // Windows lists every window of every flow in a session.
 func (sc *Scorer) Windows(s *Session) []Window {
 	var out []Window
-	for _, stretch := range s.stretches {
+	for n, stretch := range s.stretches {
 		for from := range stretch {
 			for _, i := range sc.starts[stretch[from].tool] {
-				m := sc.flows[i].at(s, stretch, from)
+				m := sc.lay(sc.flows[i], s, n, from)
 				if m == nil {
 					continue
 				}

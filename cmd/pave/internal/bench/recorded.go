@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"pave/analyzer/replay"
 	"pave/ingest"
 	"pave/ingest/transcript"
 )
@@ -29,6 +30,7 @@ type domain struct {
 type recordedSession struct {
 	*ingest.Session
 	set, task string
+	ready     *replay.Session // to be scored
 }
 
 // readDomains imports and assembles the recorded sessions of a folder, a domain for each file.
@@ -62,7 +64,7 @@ func readDomains(ctx context.Context, env Env, dir string) ([]domain, error) {
 		}
 		for _, s := range ingest.AssembleAll(ingest.DefaultTenant, events, ingest.AssembleOptions{}) {
 			l := labels[s.ID]
-			d.sessions = append(d.sessions, recordedSession{s, l.Dataset, l.TaskID})
+			d.sessions = append(d.sessions, recordedSession{s, l.Dataset, l.TaskID, replay.NewSession(s)})
 		}
 		out = append(out, d)
 	}

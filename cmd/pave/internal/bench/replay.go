@@ -92,6 +92,7 @@ type proposals struct {
 	from, other []*replay.Session
 	outcomes    []replay.FlowOutcome // on the sessions that they came from
 	others      []replay.FlowOutcome // on those kept back
+	matches     *replay.Matches      // of the flows on both: rules are tried on them many times
 }
 
 // read loads the folders and splits their sessions.
@@ -170,16 +171,16 @@ func (d *replayDomain) propose(ctx context.Context, env Env) (err error) {
 
 // propose runs a whole pass over sessions, as the service does, and scores its flows on them.
 func propose(ctx context.Context, from, other []recordedSession, options observer.Options) (proposals, error) {
-	var p proposals
+	p := proposals{matches: replay.NewMatches()}
 	sessions := make([]ingest.Session, len(from))
 	tools := analyzer.NewInferrer()
 	for i, s := range from {
 		sessions[i] = *s.Session
 		tools.ObserveSession(s.Session)
-		p.from = append(p.from, replay.NewSession(s.Session))
+		p.from = append(p.from, s.ready)
 	}
 	for _, s := range other {
-		p.other = append(p.other, replay.NewSession(s.Session))
+		p.other = append(p.other, s.ready)
 	}
 	src := observer.NewMemory(sessions)
 	options.MinElse = 0.85                                                     // the floors choose by what they find
@@ -195,20 +196,20 @@ func propose(ctx context.Context, from, other []recordedSession, options observe
 	for i := range candidates {
 		p.flows = append(p.flows, candidates[i].Flow)
 	}
-	return p, p.measure()
-}
-
-// measure makes the flows ready and scores them on the sessions that they came from and on those kept back.
-func (p *proposals) measure() (err error) {
 	if p.compiled, err = compileAll(p.flows); err != nil {
-		return err
+		return p, err
 	}
-	p.outcomes, p.others = outcomes(p.compiled, p.from), outcomes(p.compiled, p.other)
-	return nil
+	p.measure()
+	return p, nil
 }
 
-func outcomes(flows []*replay.Flow, sessions []*replay.Session) []replay.FlowOutcome {
-	sc := replay.NewScorer(flows)
+// measure scores the flows on the sessions that they came from and on those kept back.
+func (p *proposals) measure() {
+	p.outcomes, p.others = p.score(p.compiled, p.from), p.score(p.compiled, p.other)
+}
+
+func (p *proposals) score(flows []*replay.Flow, sessions []*replay.Session) []replay.FlowOutcome {
+	sc := replay.NewScorer(flows).Keep(p.matches)
 	for _, s := range sessions {
 		sc.Session(s)
 	}

@@ -22,8 +22,9 @@ var asking = [...]float64{0.85, 0.95}
 // them.
 func (p *proposals) addAsking() error {
 	var all []*flows.Flow
+	var compiled []*replay.Flow
 	for i, f := range p.flows {
-		all = append(all, f)
+		all, compiled = append(all, f), append(compiled, p.compiled[i])
 		before := ""
 		for _, exact := range asking {
 			asks, ok := replay.Asking(f, p.compiled[i], &p.outcomes[i], exact)
@@ -32,12 +33,17 @@ func (p *proposals) addAsking() error {
 			}
 			if digest := flows.Digest(asks); digest != before {
 				before = digest
-				all = append(all, asks)
+				ready, err := compileAll([]*flows.Flow{asks})
+				if err != nil {
+					return err
+				}
+				all, compiled = append(all, asks), append(compiled, ready...)
 			}
 		}
 	}
-	p.flows = all
-	return p.measure()
+	p.flows, p.compiled = all, compiled
+	p.measure()
+	return nil
 }
 
 // choose settles the flows of an operating point.
@@ -55,16 +61,22 @@ func choose(domains []replayDomain, point int, floors []replay.Floor) {
 	}
 }
 
+// pick takes the flows that a floor takes, and values them.
 func (p *proposals) pick(fl replay.Floor) selection {
+	out := p.take(fl)
+	out.value = make([]int, len(out.flows))
+	for k, o := range p.score(out.compiled, p.from) {
+		out.value[k] = o.Saved
+	}
+	return out
+}
+
+func (p *proposals) take(fl replay.Floor) selection {
 	var out selection
 	for k, f := range p.flows {
 		if fl.Takes(p.compiled[k], &p.outcomes[k]) && (fl == replay.Floor{} || p.compiled[k].Inputs <= mostInputs) {
 			out.flows, out.compiled = append(out.flows, f), append(out.compiled, p.compiled[k])
 		}
-	}
-	out.value = make([]int, len(out.flows))
-	for k, o := range outcomes(out.compiled, p.from) {
-		out.value[k] = o.Saved
 	}
 	return out
 }
@@ -195,7 +207,7 @@ func (d *replayDomain) riskyWindows() int {
 func (d *replayDomain) crossValidate(fl replay.Floor) replay.Outcome {
 	var total replay.Outcome
 	for f := range d.folds {
-		sc := replay.NewScorer(d.folds[f].pick(fl).compiled)
+		sc := replay.NewScorer(d.folds[f].take(fl).compiled).Keep(d.folds[f].matches)
 		for _, s := range d.folds[f].other {
 			o := sc.Session(s)
 			total.Add(&o)

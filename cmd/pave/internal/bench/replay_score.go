@@ -98,7 +98,7 @@ func (d *replayDomain) score(r *replayReport) error {
 				t.points[i].addFlows(d.chosen[i].compiled)
 			}
 		}
-		ready := replay.NewSession(s.Session)
+		ready := s.ready
 		for i := range points {
 			o := scorers[i].Session(ready)
 			t.points[i].add(&o)
