@@ -144,9 +144,9 @@ func oldHash(name string) int64 {
 	return int64(h.Sum64())
 }
 
-// oldDatabase makes a file as the program of schema version 2 left it: sessions s0, s1 and s2 of one event each, the last
-// without a start.
-func oldDatabase(t *testing.T, path string) (events []ingest.Event) {
+// oldDatabase makes a file as the programs of schema version 1 to 3 left it: sessions s0, s1 and s2 of one event each, the
+// last without a start.
+func oldDatabase(t *testing.T, path string, version int64) (events []ingest.Event) {
 	t.Helper()
 	db, err := sql.Open("sqlite", path)
 	require.NoError(t, err)
@@ -155,7 +155,7 @@ func oldDatabase(t *testing.T, path string) (events []ingest.Event) {
 	require.NoError(t, err)
 	provider, err := goose.NewProvider(goose.DialectSQLite3, db, files, goose.WithDisableGlobalRegistry(true))
 	require.NoError(t, err)
-	_, err = provider.UpTo(t.Context(), 2)
+	_, err = provider.UpTo(t.Context(), version)
 	require.NoError(t, err)
 	exec := func(query string, args ...any) {
 		_, err := db.ExecContext(t.Context(), query, args...)
@@ -200,9 +200,15 @@ func oldDatabase(t *testing.T, path string) (events []ingest.Event) {
 	return events
 }
 
-func TestFilesOfTheSchemaBeforeAreRead(t *testing.T) {
+func TestFilesOfTheSchemasBeforeAreRead(t *testing.T) {
+	for version := range int64(3) {
+		t.Run(fmt.Sprint("version ", version+1), func(t *testing.T) { readOld(t, version+1) })
+	}
+}
+
+func readOld(t *testing.T, version int64) {
 	path := filepath.Join(t.TempDir(), "events.db")
-	events := oldDatabase(t, path)
+	events := oldDatabase(t, path, version)
 	s := openAt(t, path, Options{})
 	for i := range events {
 		require.Equal(t, events[i:i+1], eventsOf(t, s, fmt.Sprint("s", i)))
