@@ -117,6 +117,7 @@ type killable struct {
 	t             *testing.T
 	program, data string
 	flags         []string
+	log           *os.File // its standard error; nil keeps it for what goes wrong at the start
 	cmd           *exec.Cmd
 	addr          atomic.Value
 }
@@ -126,6 +127,9 @@ func (s *killable) start() {
 		"--rate-requests", "0", "--rate-ingest", "0"}, s.flags...)...)
 	var errText bytes.Buffer
 	s.cmd.Stderr = &errText
+	if s.log != nil {
+		s.cmd.Stderr = s.log
+	}
 	out, err := s.cmd.StdoutPipe()
 	require.NoError(s.t, err)
 	require.NoError(s.t, s.cmd.Start())

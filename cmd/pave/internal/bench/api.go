@@ -14,6 +14,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -47,8 +48,10 @@ type APIResult struct {
 	// Times are from the request to the whole answer over HTTP, of a `pave serve` of its own.
 	ReviewListP95MS float64            `json:"review_list_p95_ms"`
 	ReviewListMS    float64            `json:"review_list_median_ms"`
+	ReviewListCPUMS float64            `json:"review_list_cpu_ms"` // of the service, a request
 	ReportP95MS     map[string]float64 `json:"report_p95_ms"`
 	ReportMS        map[string]float64 `json:"report_median_ms"`
+	ReportCPUMS     map[string]float64 `json:"report_cpu_ms"` // of the service, a request
 	Memory          APIMemory          `json:"memory"`
 }
 
@@ -164,37 +167,46 @@ func overhead(ctx context.Context, env Env, dir string) (res APIOverhead, err er
 func (b API) latency(ctx context.Context, env Env, s *served, res *APIResult) (err error) {
 	env.note("the review list")
 	var cursor string
-	if res.ReviewListP95MS, res.ReviewListMS, err = times(listRequests, func(i int) error {
-		sort := []string{"rank", "savings", "created", "score"}[i/50%4]
-		if i%50 == 0 {
-			cursor = ""
-		}
-		var page struct {
-			Items      []json.RawMessage `json:"items"`
-			NextCursor string            `json:"next_cursor"`
-		}
-		if err := s.get(ctx, "/api/v1/proposals?state=open&sort="+sort+"&cursor="+cursor, &page); err != nil {
-			return err
-		}
-		if len(page.Items) == 0 && b.Proposals > 0 {
-			return errors.New("the review list is empty")
-		}
-		cursor = page.NextCursor
-		return nil
-	}); err != nil {
+	used, err := s.cpuOf(func() error {
+		res.ReviewListP95MS, res.ReviewListMS, err = times(listRequests, func(i int) error {
+			sort := []string{"rank", "savings", "created", "score"}[i/50%4]
+			if i%50 == 0 {
+				cursor = ""
+			}
+			var page struct {
+				Items      []json.RawMessage `json:"items"`
+				NextCursor string            `json:"next_cursor"`
+			}
+			if err := s.get(ctx, "/api/v1/proposals?state=open&sort="+sort+"&cursor="+cursor, &page); err != nil {
+				return err
+			}
+			if len(page.Items) == 0 && b.Proposals > 0 {
+				return errors.New("the review list is empty")
+			}
+			cursor = page.NextCursor
+			return nil
+		})
+		return err
+	})
+	if err != nil {
 		return err
 	}
-	res.ReportP95MS, res.ReportMS = map[string]float64{}, map[string]float64{}
+	res.ReviewListCPUMS = used.Seconds() * 1000 / listRequests
+	res.ReportP95MS, res.ReportMS, res.ReportCPUMS = map[string]float64{}, map[string]float64{}, map[string]float64{}
 	for _, report := range []string{"savings", "savings-by-day", "coverage", "drift", "reliability", "adoption", "activity"} {
 		env.note("the report %s", report)
 		name := strings.ReplaceAll(report, "-", "_")
-		res.ReportP95MS[name], res.ReportMS[name], err = times(reportRequests, func(int) error {
-			var answer map[string]any
-			return s.get(ctx, "/api/v1/reports/"+report, &answer)
+		used, err := s.cpuOf(func() error {
+			res.ReportP95MS[name], res.ReportMS[name], err = times(reportRequests, func(int) error {
+				var answer map[string]any
+				return s.get(ctx, "/api/v1/reports/"+report, &answer)
+			})
+			return err
 		})
 		if err != nil {
 			return err
 		}
+		res.ReportCPUMS[name] = used.Seconds() * 1000 / reportRequests
 	}
 	return nil
 }
@@ -314,6 +326,41 @@ func (s *served) get(ctx context.Context, path string, into any) (err error) {
 		return nil
 	}
 	return json.Unmarshal(body, into)
+}
+
+// cpuOf is the CPU that the service used during f, to 10 ms.
+func (s *served) cpuOf(f func() error) (time.Duration, error) {
+	before, err := processCPU(s.cmd.Process.Pid)
+	if err != nil {
+		return 0, err
+	}
+	if err := f(); err != nil {
+		return 0, err
+	}
+	after, err := processCPU(s.cmd.Process.Pid)
+	return after - before, err
+}
+
+// processCPU reads the user and system time of a process where /proc has it.
+func processCPU(pid int) (time.Duration, error) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, fmt.Errorf("CPU of the process: %w", err)
+	}
+	_, rest, ok := strings.Cut(string(b), ") ") // the name may hold anything else
+	fields := strings.Fields(rest)
+	if !ok || len(fields) < 13 {
+		return 0, errors.New("CPU of the process: no times")
+	}
+	ticks := int64(0)
+	for _, field := range fields[11:13] {
+		n, err := strconv.ParseInt(field, 10, 64)
+		if err != nil {
+			return 0, fmt.Errorf("CPU of the process: %w", err)
+		}
+		ticks += n
+	}
+	return time.Duration(ticks) * (time.Second / 100), nil // Linux counts in hundredths
 }
 
 func (s *served) stop() error {
