@@ -133,7 +133,7 @@ func minedCandidates(mined *observer.Result, tools *lookup, facts []exampleFacts
 			continue
 		}
 		if p.Secondary && !opts.Secondary {
-			opts.Dropped(p.Tools, "better flows serve most of it, or it is no better than chance")
+			opts.Dropped(p.Tools, p.Why)
 			continue
 		}
 		saved := savings(p, window, facts[i].measured)

@@ -100,7 +100,7 @@ func (r *MiningRun) NotPaved() []observer.Blocked {
 			p := &r.Result.Patterns[i]
 			b.Occurrences, b.Sessions = p.Occurrences, p.Sessions
 			if p.Secondary {
-				b.Reason = "secondary"
+				b.Reason, b.Unblock = "secondary", p.Unblock
 			}
 		}
 		out = append(out, b)

@@ -215,6 +215,9 @@ func (m *miner) blockChoice(from piece, tools []string, e evidence) {
 		"%s of step %d (%s): %s.",
 		e.blocker.Arg, e.cut+1, tools[e.cut], e.blocker.Evidence.Note))
 	b.Arg = e.blocker.Arg
+	known := 1 - float64(e.blocker.Evidence.Present-e.blocker.Evidence.Held)/float64(len(e.windows))
+	b.Unblock = fmt.Sprintf("A rule that tells the value of %s; or callers who know it before %s in %.0f %% of the occurrences, not in %.0f %% as now: then it is an input.",
+		b.Arg, tools[0], 100*m.options.MinKnowable, 100*known)
 	if from.rest {
 		return
 	}

@@ -258,8 +258,8 @@ func (e *explainer) inResult() bool {
 		e.verdict(VerdictBlocked, b.Unblock, "%s", b.Detail)
 	case found != nil:
 		e.Pattern = found
-		e.verdict(VerdictSecondary, "Rejecting the better flows, or more occurrences outside them.",
-			"A flow for it works, but better flows serve most of it, or nothing links its steps: it would avoid %.0f model calls that they do not.", found.Score)
+		e.verdict(VerdictSecondary, found.Unblock,
+			"A flow for it works, but %s: it would avoid %.0f model calls that no better one does.", found.Why, found.Score)
 	default:
 		return e.stopped()
 	}

@@ -78,14 +78,15 @@ func (d *decision) setGiven(flow *ArgFlow, x *explanation, o option) {
 	d.cite(e, x.argument, func(r *argRecord) bool { return explained[r] })
 }
 
-// setChoice says what the model chose from.
+// setChoice says what the model chose from. Held is how often callers knew the value all the same.
 func (d *decision) setChoice(flow *ArgFlow, x *explanation) {
 	a, k := x.argument, x.known
 	flow.Kind = SourceChoice
 	d.cite(&flow.Evidence, a, func(r *argRecord) bool { return !r.origin.known() })
 	unknown := k.classes[originInner] + k.classes[originNowhere]
+	flow.Evidence.Held = len(a.in) - unknown
 	if len(k.inner) == 0 {
-		flow.Evidence.Note = fmt.Sprintf("the model made its value up after the first step in %d of %d occurrences", unknown, len(a.in))
+		flow.Evidence.Note = fmt.Sprintf("the model made its value up after the first step in %d of %d occurrences", unknown, len(a.in)) + d.nearest(x)
 		return
 	}
 	top := slices.MinFunc(slices.Collect(maps.Keys(k.inner)), func(x, y place) int {
@@ -97,7 +98,16 @@ func (d *decision) setChoice(flow *ArgFlow, x *explanation) {
 		where = "the values"
 	}
 	flow.Evidence.Note = fmt.Sprintf("the model chooses its value from %s of the result of step %d (%s) in %d of %d occurrences",
-		where, top.step+1, d.tools[top.step], k.classes[originInner], len(a.in))
+		where, top.step+1, d.tools[top.step], k.classes[originInner], len(a.in)) + d.nearest(x)
+}
+
+// nearest names the source that explains a choice most often, "" where none does.
+func (d *decision) nearest(x *explanation) string {
+	if x.each || len(x.part) == 0 {
+		return ""
+	}
+	best := x.part[0]
+	return fmt.Sprintf("; the nearest source, %s, had it in %d", d.describe(best.source), best.held)
 }
 
 // originNames say where callers had an input's value from, by class.

@@ -124,7 +124,9 @@ type proof struct {
 	confidence []float64
 	flow       *DataFlow
 	partial    bool
-	secondary  bool     // adds little to the flows before it
+	secondary  bool     // adds little to the flows before it: why, and what would change that
+	why        string
+	unblock    string
 	turns      float64  // mean turns saved
 	windows    []window // examined
 	fit        bitset   // of these, where the flow fits

@@ -60,6 +60,8 @@ type Pattern struct {
 	// save alone, or it is no more frequent than chance and no values link it, or the caller would have to give all that
 	// its later steps need and no step runs over a list, or it is Partial. Such flows come after all others; a review queue leaves them out.
 	Secondary bool
+	// Why says in a clause why it is Secondary, Unblock in a sentence what would change that.
+	Why, Unblock string
 	// DataFlow is nil for counted patterns whose values were not examined.
 	DataFlow *DataFlow
 	// CutFrom names the longer frequent sequence that this pattern is the model-free part of; nil when the

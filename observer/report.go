@@ -22,6 +22,7 @@ func (m *miner) result() *Result {
 		p.Stability = steady
 		if !steady.Steady() && !p.Secondary {
 			p.Secondary = true
+			p.Why = "it is a habit of the past"
 			m.blocked = append(m.blocked, Blocked{Tools: p.Tools, Occurrences: p.Occurrences, Sessions: p.Sessions, Reason: "not_steady", Step: -1,
 				Detail: fmt.Sprintf("It occurs in %d of the last %d weeks and is not on the rise: a habit of the past.",
 					steady.Present, recentWeeks)})
@@ -52,6 +53,9 @@ func (m *miner) choose() []proof {
 		p := m.proved[r.flow]
 		batch := loops(p.flow) && !p.partial && 2*r.gain >= c.flows[r.flow].alone && !(m.many() && served(&p))
 		p.score, p.secondary = r.gain, r.tier > 0 && !batch
+		if p.secondary {
+			p.why, p.unblock = m.whySecondary(&p, r.gain, c.flows[r.flow].alone, noise.explains(&p))
+		}
 		out = append(out, p)
 	}
 	return append(out, m.gappedFlows(min(maxGapped, m.options.MaxPatterns-len(out)))...)
@@ -61,6 +65,26 @@ func (m *miner) choose() []proof {
 // steps something.
 func (p *proof) standsAlone() bool {
 	return !p.partial && (p.stats.stands() || linked(p.flow)) && !asksOnly(p.flow)
+}
+
+// whySecondary says why a flow comes after all that stand by themselves, and what would change that.
+func (m *miner) whySecondary(p *proof, gain, alone float64, torn bool) (why, unblock string) {
+	switch {
+	case p.partial:
+		return "it is for a part of the occurrences, and the others take their values elsewhere", "A value that tells the one from the other."
+	case asksOnly(p.flow):
+		return "callers would have to give all that its later steps need", "Values that one step takes from another."
+	case !p.stats.stands() && !linked(p.flow):
+		return fmt.Sprintf("no value links its steps, and %d occurrences are no more than chance explains (%.1f)", p.stats.occ, p.stats.expected),
+			"Values that one step takes from another; or more sessions, if it is a routine."
+	case m.extended(p):
+		return fmt.Sprintf("in %.0f %% of its occurrences it is part of a longer path, or runs a loop, for which there is a flow", 100*max(p.stats.goesOn, mostGoOn)),
+			"Occurrences outside the longer path."
+	case torn:
+		return "it is what is left of a longer flow where a call is lost or comes between, as often as by chance", "Occurrences beyond those."
+	}
+	return fmt.Sprintf("better flows serve %.0f of the %.0f model calls that it would avoid alone", alone-gain, alone),
+		"Rejecting the better flows, or more occurrences outside them."
 }
 
 // extended reports whether a flow for a longer path does what this one does, and nearly as often, or runs a loop of it
@@ -200,7 +224,7 @@ func (m *miner) pattern(p proof) Pattern {
 	out := Pattern{Tools: m.names(stats.tokens), Occurrences: stats.occ, Sessions: stats.sessions, Agents: p.census.agents,
 		StepConfidence: p.confidence, Expected: stats.expected, Excess: stats.excess, Z: stats.z, Score: p.score,
 		Success: float64(good) / float64(stats.occ), SuccessLower: wilsonLower(good, stats.occ),
-		TurnsSaved: p.turns, Partial: p.partial, Secondary: p.secondary, DataFlow: p.flow, CutFrom: p.cutFrom}
+		TurnsSaved: p.turns, Partial: p.partial, Secondary: p.secondary, Why: p.why, Unblock: p.unblock, DataFlow: p.flow, CutFrom: p.cutFrom}
 	for _, w := range p.census.good.take(m.options.MaxExamples) {
 		out.Examples = append(out.Examples, p.log.occurrence(w, stats.level))
 	}
@@ -248,7 +272,9 @@ func (m *miner) blockedPaths(chosen []proof) []Blocked {
 	})
 	out = out[:min(len(out), m.options.MaxBlocked)]
 	for i := range out {
-		out[i].Unblock = out[i].remedy()
+		if out[i].Unblock == "" {
+			out[i].Unblock = out[i].remedy()
+		}
 	}
 	return out
 }
@@ -256,10 +282,9 @@ func (m *miner) blockedPaths(chosen []proof) []Blocked {
 // remedy is what would unblock the path.
 func (b *Blocked) remedy() string {
 	switch b.Reason {
-	case "choice":
-		return "A rule for this choice, or a value that is known before the first step."
 	case "branch":
-		return "A rule that tells when agents go on so; until then each way on is a path of its own."
+		return fmt.Sprintf("Sessions in which %s follows in %.0f %%, or a result of %s that tells when it does; until then each way on is a path of its own.",
+			b.Tools[b.Step], 100*branchBelow, b.Tools[b.Step-1])
 	case "errors":
 		return fmt.Sprintf("A %s that fails in less than half of its calls there.", b.Tools[len(b.Tools)-1])
 	case "no_values":

@@ -2554,7 +2554,7 @@ type Pattern struct {
 	Partial bool    `json:"partial,omitempty,omitzero"`
 	Score   float64 `json:"score"`
 
-	// Secondary Better flows leave little for it; it is not proposed.
+	// Secondary It does not stand by itself, as why says; it is not proposed.
 	Secondary bool `json:"secondary,omitempty,omitzero"`
 	Sessions  int  `json:"sessions"`
 
@@ -2565,7 +2565,10 @@ type Pattern struct {
 	SuccessLower   float64    `json:"success_lower,omitempty,omitzero"`
 	Tools          []string   `json:"tools"`
 	TurnsSaved     float64    `json:"turns_saved,omitempty,omitzero"`
-	Z              float64    `json:"z,omitempty,omitzero"`
+
+	// Why Why it is secondary.
+	Why string  `json:"why,omitempty,omitzero"`
+	Z   float64 `json:"z,omitempty,omitzero"`
 }
 
 // PatternExplanation defines model for PatternExplanation.
