@@ -29,7 +29,7 @@ type Tools struct {
 }
 
 // ToolsResult is `pave bench tools`. CPU is that of the process that serves, a call; rounds of calls over MCP, in process
-// and of a worker take turns, and each figure is the median of its rounds.
+// and of a worker take turns, and each figure is the median of its rounds, a difference that of the differences.
 type ToolsResult struct {
 	Head
 	Calls               int         `json:"calls"`
@@ -133,9 +133,18 @@ func (b Tools) cpu(ctx context.Context, s *toolServer, res *ToolsResult) error {
 	for i, way := range ways {
 		*way.into = median(took[i])
 	}
-	res.MCPOverheadCPUUs = res.MCPCallCPUUs - res.InProcessCPUUs
-	res.WorkerRoundtripUs = res.WorkerRunCPUUs - res.InProcessCPUUs
+	// What else the machine does changes slowly, so a round is compared with the one beside it.
+	res.MCPOverheadCPUUs, res.WorkerRoundtripUs = beside(took[0], took[1]), beside(took[2], took[1])
 	return errors.Join(agent.end(), worker.end())
+}
+
+// beside is the median of what rounds cost more than their neighbours.
+func beside(rounds, base []float64) float64 {
+	more := make([]float64, len(rounds))
+	for i := range rounds {
+		more[i] = rounds[i] - base[i]
+	}
+	return median(more)
 }
 
 func (b Tools) atOnce(ctx context.Context, s *toolServer) (AtOnce, error) {
