@@ -108,6 +108,9 @@ func TestColdChainRules(t *testing.T) {
 			tool("get_user", object("user_id"), object("email", "user_id"), flows.EffectRead), tool("find_user_id_by_email", object("email"), object("result"), flows.EffectRead)}, nil, nil},
 		{"values that never met are no edge", []*flows.Tool{
 			tool("a", object("x_key"), object("user_id"), flows.EffectRead), tool("b", object("user_id"), object("z"), flows.EffectRead)}, overlaps{"a /user_id b user_id": 0}, nil},
+		{"values that met more often come first", []*flows.Tool{
+			tool("a", object("x_key"), object("user_id"), flows.EffectRead), tool("b", object("user_id"), object("y"), flows.EffectRead),
+			tool("c", object("user_id"), object("z"), flows.EffectRead)}, overlaps{"a /user_id b user_id": 0.1, "a /user_id c user_id": 0.9}, []string{"a>c", "a>b"}},
 		{"an effect in the middle goes last", []*flows.Tool{
 			tool("a", object("x_key"), object("user_id"), flows.EffectRead), tool("b", object("user_id"), object("order_id"), flows.EffectDestructive),
 			tool("c", object("order_id"), object("z"), flows.EffectRead)}, nil, []string{"a>b", "a>b>c"}},
