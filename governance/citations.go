@@ -2,6 +2,7 @@ package governance
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -33,6 +34,7 @@ type citation struct {
 	id     string // of a proposal or a mining pass, or the name of a flow
 	digest string // of a replay check, or the version of a flow
 	n      int    // of a golden test
+	older  bool   // of a mining pass that is not the newest: nobody reads its patterns any more
 }
 
 type citing uint8
@@ -44,7 +46,8 @@ const (
 	citingMining
 )
 
-// citations are the places that hold something of each session.
+// citations are the places that hold something of each session, and under "" those that are emptied in any case: the
+// patterns of all mining passes but the newest, which would have to be searched at every deletion.
 type citations map[string][]citation
 
 func (c citations) add(place citation, sessions []string) {
@@ -89,6 +92,10 @@ func citationsIn(r *store.Reader, tenant string) (citations, error) {
 	}); err != nil {
 		return nil, err
 	}
+	newest, err := r.LastMiningRun(tenant, string(MiningDone))
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return nil, err
+	}
 	return found, r.EachMiningBody(tenant, func(id string, raw []byte) error {
 		var body struct {
 			Result *struct{ Patterns []observer.Pattern }
@@ -100,7 +107,12 @@ func citationsIn(r *store.Reader, tenant string) (citations, error) {
 		for i := range body.Result.Patterns {
 			sessions = append(sessions, patternSessions(&body.Result.Patterns[i])...)
 		}
-		found.add(citation{kind: citingMining, id: id}, sessions)
+		switch {
+		case id == newest.ID:
+			found.add(citation{kind: citingMining, id: id}, sessions)
+		case len(sessions) > 0:
+			found[""] = append(found[""], citation{kind: citingMining, id: id, older: true})
+		}
 		return nil
 	})
 }
@@ -155,8 +167,10 @@ func (c *change) strip(places []citation, gone map[string]bool, count *Derived) 
 			count.Proposals++
 			err = c.stripProposal(at.id, gone)
 		case citingMining:
-			count.MiningRuns++
-			err = c.stripMining(at.id, gone)
+			if !at.older {
+				count.MiningRuns++
+			}
+			err = c.stripMining(at, gone)
 		}
 		if err != nil {
 			return err
@@ -194,7 +208,7 @@ func (c *change) stripProposal(id string, gone map[string]bool) error {
 		return err
 	}
 	if body.Evidence.Pattern != nil {
-		stripPattern(body.Evidence.Pattern, gone)
+		StripPattern(body.Evidence.Pattern, gone)
 	}
 	raw, err := json.Marshal(body)
 	if err != nil {
@@ -203,8 +217,8 @@ func (c *change) stripProposal(id string, gone map[string]bool) error {
 	return c.RewriteProposal(c.tenant, id, raw)
 }
 
-func (c *change) stripMining(id string, gone map[string]bool) error {
-	row, err := c.MiningRun(c.tenant, id)
+func (c *change) stripMining(at citation, gone map[string]bool) error {
+	row, err := c.MiningRun(c.tenant, at.id)
 	if err != nil {
 		return err
 	}
@@ -213,25 +227,29 @@ func (c *change) stripMining(id string, gone map[string]bool) error {
 		return err
 	}
 	for i := range run.Result.Patterns {
-		stripPattern(&run.Result.Patterns[i], gone)
+		if p := &run.Result.Patterns[i]; at.older {
+			p.Examples, p.DataFlow = nil, nil
+		} else {
+			StripPattern(p, gone)
+		}
 	}
 	raw, err := json.Marshal(run)
 	if err != nil {
 		return fmt.Errorf("encode mining run: %w", err)
 	}
-	return c.RewriteMiningRun(c.tenant, id, raw)
+	return c.RewriteMiningRun(c.tenant, at.id, raw)
 }
 
-// stripPattern takes sessions, and the example values that are from them, out of a pattern. Counts stay. Examples of which
+// StripPattern takes sessions, and the example values that are from them, out of a pattern. Counts stay. Examples of which
 // nobody wrote down whose they are go with any session.
-func stripPattern(p *observer.Pattern, gone map[string]bool) {
-	p.Examples = slices.DeleteFunc(p.Examples, func(o observer.Occurrence) bool { return gone[o.SessionID] })
+func StripPattern(p *observer.Pattern, gone map[string]bool) {
+	p.Examples = without(p.Examples, func(o observer.Occurrence) bool { return gone[o.SessionID] })
 	if p.DataFlow == nil {
 		return
 	}
 	of := func(id string) bool { return gone[id] }
 	eachEvidence(p.DataFlow, func(e *observer.Evidence) {
-		e.Supporting, e.Contradicting = slices.DeleteFunc(e.Supporting, of), slices.DeleteFunc(e.Contradicting, of)
+		e.Supporting, e.Contradicting = without(e.Supporting, of), without(e.Contradicting, of)
 	})
 	for i := range p.DataFlow.Inputs {
 		in := &p.DataFlow.Inputs[i]
@@ -239,13 +257,20 @@ func stripPattern(p *observer.Pattern, gone map[string]bool) {
 			in.Examples, in.ExampleSessions = nil, nil
 			continue
 		}
-		kept := 0
+		var examples []any
 		for k, id := range in.ExampleSessions {
 			if !gone[id] {
-				in.Examples[kept], in.ExampleSessions[kept] = in.Examples[k], id
-				kept++
+				examples = append(examples, in.Examples[k])
 			}
 		}
-		in.Examples, in.ExampleSessions = in.Examples[:kept], in.ExampleSessions[:kept]
+		in.Examples, in.ExampleSessions = examples, without(in.ExampleSessions, of)
 	}
+}
+
+// without is the list without those that drop says; others may hold the list itself.
+func without[T any](list []T, drop func(T) bool) []T {
+	if !slices.ContainsFunc(list, drop) {
+		return list
+	}
+	return slices.DeleteFunc(slices.Clone(list), drop)
 }

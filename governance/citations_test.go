@@ -18,7 +18,7 @@ func TestStripPatternTakesExamplesWithTheirSession(t *testing.T) {
 	}
 	p := pattern()
 	require.ElementsMatch(t, []string{"a", "b", "a", "a", "c", "a", "b", "a", "c", "a"}, patternSessions(p))
-	stripPattern(p, map[string]bool{"a": true})
+	StripPattern(p, map[string]bool{"a": true})
 	require.Equal(t, []observer.Occurrence{{SessionID: "b"}}, p.Examples)
 	require.Empty(t, p.DataFlow.Steps[0].Each.Evidence.Supporting)
 	evidence := p.DataFlow.Steps[0].Args[0].Evidence

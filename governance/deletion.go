@@ -239,7 +239,8 @@ func (d *deletion) eraseRuns(ctx context.Context, runs, traces, sessions []strin
 
 // strip takes the sessions out of tests, proposals, checks and mining passes.
 func (d *deletion) strip(ctx context.Context, ids []string) error {
-	var places []citation
+	places := d.cited[""]
+	delete(d.cited, "")
 	gone := make(map[string]bool, len(ids))
 	for _, id := range ids {
 		gone[id] = true

@@ -32,7 +32,7 @@ func newFullPass(tenant string, mined *observer.Result, candidates []analyzer.Ca
 // can go on: there was none in this process, it is too long ago, tools changed, or new paths came up.
 func (l *Loop) increment(ctx context.Context, actor governance.Actor, run *governance.MiningRun, src Source, tools string) (done bool, err error) {
 	last := l.full
-	if last == nil || last.tenant != src.Tenant || last.tools != tools || last.result.Calls <= l.settings.FullBelow ||
+	if last == nil || l.forgot() || last.tenant != src.Tenant || last.tools != tools || last.result.Calls <= l.settings.FullBelow ||
 		l.now().Sub(last.ended) >= l.settings.FullEvery {
 		return false, nil
 	}

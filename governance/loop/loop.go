@@ -66,6 +66,8 @@ type Loop struct {
 	mu    sync.Mutex
 	state state
 	trail trail
+	gone  map[string]bool // sessions that were deleted since the last full pass began to read
+	lost  bool            // more than are kept
 }
 
 // fullPass is what incremental passes go on from.
@@ -263,6 +265,7 @@ func (l *Loop) work(ctx context.Context, actor governance.Actor, run *governance
 
 func (l *Loop) workFull(ctx context.Context, actor governance.Actor, run *governance.MiningRun, src Source, declared []*flows.Tool) error {
 	run.Mode = governance.ModeFull
+	l.remember()
 	filter := store.SequenceFilter{From: run.Request.From, To: run.Request.To}
 	if err := l.phase(ctx, actor, run, "observe"); err != nil {
 		return err
@@ -309,6 +312,7 @@ func (l *Loop) workFull(ctx context.Context, actor governance.Actor, run *govern
 
 func (l *Loop) propose(ctx context.Context, actor governance.Actor, run *governance.MiningRun, candidates []analyzer.Candidate) (err error) {
 	run.Candidates = len(candidates)
+	l.strip(run.Result, candidates)
 	if err := l.phase(ctx, actor, run, "propose"); err != nil {
 		return err
 	}

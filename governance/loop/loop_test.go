@@ -271,3 +271,27 @@ func TestPassWithNamesThatCannotBeDeclared(t *testing.T) {
 	_, err = b.gov.Tool(ctx, ann, "find_user")
 	require.NoError(t, err)
 }
+
+// TestDeletedSessionsDoNotComeBack: a pass that goes on from an earlier one brings back nothing of sessions that were
+// deleted in between.
+func TestDeletedSessionsDoNotComeBack(t *testing.T) {
+	b := newBenchWith(t, loop.Options{Settings: loop.Settings{FullBelow: 1}})
+	b.work(t, 40)
+	_, err := b.MineOnce(ctx, ann, governance.MiningRequest{})
+	require.NoError(t, err)
+	page, err := b.gov.Proposals(ctx, ann, governance.ProposalFilter{})
+	require.NoError(t, err)
+	before := page.Items[0].Evidence.Pattern
+	cited := before.Examples[0].SessionID
+	b.Deleted([]string{cited})
+	b.work(t, 3)
+	run, err := b.MineOnce(ctx, ann, governance.MiningRequest{Incremental: true})
+	require.NoError(t, err)
+	require.Equal(t, governance.ModeIncremental, run.Mode, "it went on from the pass before")
+	page, err = b.gov.Proposals(ctx, ann, governance.ProposalFilter{})
+	require.NoError(t, err)
+	raw, err := json.Marshal(page.Items[0].Evidence)
+	require.NoError(t, err)
+	require.NotContains(t, string(raw), `"`+cited+`"`)
+	require.NotEmpty(t, page.Items[0].Evidence.Pattern.Examples, "others stay")
+}

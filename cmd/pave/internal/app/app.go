@@ -265,7 +265,7 @@ func (a *App) openAPI(context.Context) (err error) {
 }
 
 func (a *App) sessions() *sessions {
-	return &sessions{events: a.events, assembler: a.assembler, loader: assembly.Loader{Store: a.events}, runs: a.runs}
+	return &sessions{events: a.events, assembler: a.assembler, loader: assembly.Loader{Store: a.events}, runs: a.runs, loop: a.loop}
 }
 
 // AdminKey reads the admin key of a data directory, which its owner may.

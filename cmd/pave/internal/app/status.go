@@ -61,6 +61,7 @@ type sessions struct {
 	assembler *assembly.Assembler
 	loader    assembly.Loader
 	runs      *runs.Service
+	loop      *loop.Loop
 }
 
 var (
@@ -95,11 +96,15 @@ func (s *sessions) Events(ctx context.Context, tenant string, ids []string, fn f
 
 // Delete implements governance.Eraser.
 func (s *sessions) Delete(ctx context.Context, tenant string, ids []string) (store.Deleted, error) {
-	return s.assembler.Delete(ctx, tenant, ids)
+	removed, err := s.assembler.Delete(ctx, tenant, ids)
+	s.loop.Deleted(ids) // again: a pass may have begun to read them meanwhile
+	return removed, err
 }
 
-// EraseRuns implements governance.Eraser.
+// EraseRuns implements governance.Eraser. It comes first of what a deletion does, and a pass that is under way hears of the
+// sessions before they are taken out of what earlier ones found.
 func (s *sessions) EraseRuns(ctx context.Context, tenant string, traces, sessions []string) (governance.ErasedRuns, error) {
+	s.loop.Deleted(sessions)
 	return s.runs.EraseRuns(ctx, tenant, traces, sessions)
 }
 
