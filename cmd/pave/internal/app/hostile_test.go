@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -56,7 +57,7 @@ func inhabited(t *testing.T, a *App) map[string]string {
 	c, ctx := clientOf(t, a, ""), t.Context()
 	v := activate(t, a, zebraFlow)
 	ids := map[string]string{"flows": "zebra_flow", "tools": "zebra_tool", "sessions": "zebra-session", "workers": "zebra", "reports": "coverage",
-		"proposals": v.ProposalID, "dead-letters": "none", "worker-calls": "none", "mining-runs": "none", "versions": v.Version}
+		"proposals": v.ProposalID, "versions": v.Version}
 	tools, err := c.ApplyToolsWithResponse(ctx, json.RawMessage(`[{"kind":"Tool","name":"zebra_tool","description":"zebra"}]`))
 	require.NoError(t, err)
 	require.Equal(t, http.StatusOK, tools.StatusCode())
@@ -78,14 +79,12 @@ func inhabited(t *testing.T, a *App) map[string]string {
 	return ids
 }
 
-// filled is the operation's path to what is there. A collection that inhabited does not know fails the test.
-func (d *declared) filled(t *testing.T, ids map[string]string) string {
+// filled is the operation's path to what is there, and to nothing in a collection of which there is nothing.
+func (d *declared) filled(ids map[string]string) string {
 	parts := strings.Split(d.path, "/")
 	for i, part := range parts {
 		if pathParameter.MatchString(part) {
-			id, known := ids[parts[i-1]]
-			require.True(t, known, "%s: give the tests something of the collection %s", d.id, parts[i-1])
-			parts[i] = id
+			parts[i] = cmp.Or(ids[parts[i-1]], "none")
 		}
 	}
 	return strings.Join(parts, "/")
@@ -108,7 +107,7 @@ func TestScenarioS4AnotherTenantReachesNothing(t *testing.T) {
 		var all strings.Builder
 		for _, op := range operations(t) {
 			if op.method == http.MethodGet && strings.HasPrefix(op.path, "/api/") && len(op.scopes) > 0 && !slices.Contains(ownTime, op.id) {
-				w := own.ask(op.method, op.filled(t, ids), "")
+				w := own.ask(op.method, op.filled(ids), "")
 				fmt.Fprintln(&all, op.id, w.Code, requestID.ReplaceAllString(w.Body.String(), ""))
 			}
 		}
@@ -131,7 +130,7 @@ func TestScenarioS4AnotherTenantReachesNothing(t *testing.T) {
 		if op.id == "pollWorkerPool" {
 			body = `{"wait_ms":1}`
 		}
-		w := mallory.ask(op.method, op.filled(t, ids), body, "If-Match", `"1"`)
+		w := mallory.ask(op.method, op.filled(ids), body, "If-Match", `"1"`)
 		if strings.Contains(op.path, "{id}") {
 			require.GreaterOrEqual(t, w.Code, 400, "%s: %s", op.id, w.Body)
 		}
@@ -261,7 +260,7 @@ func TestScenarioS9Injections(t *testing.T) {
 		if op.method != http.MethodGet || !strings.HasPrefix(op.path, "/api/") || op.id == "streamMCP" {
 			continue
 		}
-		path := op.filled(t, ids)
+		path := op.filled(ids)
 		for _, p := range item.Parameters {
 			if p.Value.In != "query" {
 				continue
