@@ -244,3 +244,30 @@ func TestCallsWaitInLine(t *testing.T) {
 		require.Contains(t, <-answers, echoed)
 	}
 }
+
+// slow takes its time to say what is offered.
+type slow struct{ *ready }
+
+func (s slow) Offers(ctx context.Context, actor governance.Actor) ([]runs.Offer, error) {
+	time.Sleep(50 * time.Millisecond)
+	return s.ready.Offers(ctx, actor)
+}
+
+// Calls that come while the list of flows is read wait for it.
+func TestCallsWaitForTheList(t *testing.T) {
+	e := listen(t, slow{instant()}, 0)
+	session := e.open("service:a")
+	answers := make(chan string, 20)
+	for i := range cap(answers) {
+		go func() {
+			_, answer, err := e.send(t.Context(), "service:a", session, call(i+2))
+			if err != nil {
+				answer = err.Error()
+			}
+			answers <- answer
+		}()
+	}
+	for range cap(answers) {
+		require.Contains(t, <-answers, echoed)
+	}
+}

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"pave/governance"
@@ -14,14 +15,17 @@ import (
 type flowNames struct {
 	gate   *governance.Service
 	prefix string // of flows over MCP
-	stale  atomic.Bool
 	names  atomic.Pointer[map[string]bool]
+
+	changes atomic.Int64 // of the catalogue
+	seen    atomic.Int64 // changes that names knows
+	mu      sync.Mutex   // held while names are read; who asks meanwhile waits for them
 }
 
 func newFlowNames(prefix string) *flowNames {
 	f := &flowNames{prefix: prefix}
 	f.names.Store(&map[string]bool{})
-	f.stale.Store(true)
+	f.changes.Store(1)
 	return f
 }
 
@@ -59,18 +63,24 @@ func (f *flowNames) is(tenant, tool string) bool {
 }
 
 func (f *flowNames) current(tenant string) map[string]bool {
-	if f.gate != nil && f.stale.Swap(false) {
-		reader := governance.Actor{Tenant: tenant, Principal: governance.SystemPrincipal, Scopes: []governance.Scope{governance.ScopeRead}}
-		versions, err := f.gate.Flows(context.Background(), reader)
-		if err != nil {
-			f.stale.Store(true)
-		} else {
-			names := make(map[string]bool, len(versions))
-			for i := range versions {
-				names[versions[i].Flow.Name] = true
-			}
-			f.names.Store(&names)
+	if f.gate == nil || f.seen.Load() == f.changes.Load() {
+		return *f.names.Load()
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	changes := f.changes.Load()
+	if f.seen.Load() == changes {
+		return *f.names.Load()
+	}
+	reader := governance.Actor{Tenant: tenant, Principal: governance.SystemPrincipal, Scopes: []governance.Scope{governance.ScopeRead}}
+	versions, err := f.gate.Flows(context.Background(), reader)
+	if err == nil { // else the next one asks again
+		names := make(map[string]bool, len(versions))
+		for i := range versions {
+			names[versions[i].Flow.Name] = true
 		}
+		f.names.Store(&names)
+		f.seen.Store(changes)
 	}
 	return *f.names.Load()
 }

@@ -71,7 +71,7 @@ func (a *App) openMCP(context.Context) error {
 		Rate: o.Rate, AtOnce: a.opts.Runs.MaxPerPrincipal, Secret: secrets(a.opts.DataDir), Params: params, Version: a.opts.Version, Logger: a.log})
 	a.flowNames.gate = a.gate
 	a.gate.OnChange(func() {
-		a.flowNames.stale.Store(true)
+		a.flowNames.changes.Add(1)
 		a.flowTools.Changed()
 	})
 	a.defers(a.flowTools.Close)
