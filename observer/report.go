@@ -78,10 +78,9 @@ func (m *miner) whySecondary(p *proof, gain, alone float64, torn bool) (why, unb
 		return fmt.Sprintf("no value links its steps, and %d occurrences are no more than chance explains (%.1f)", p.stats.occ, p.stats.expected),
 			"Values that one step takes from another; or more sessions, if it is a routine."
 	case m.extended(p):
-		return fmt.Sprintf("in %.0f %% of its occurrences it is part of a longer path, or runs a loop, for which there is a flow", 100*max(p.stats.goesOn, mostGoOn)),
-			"Occurrences outside the longer path."
+		return "most of its occurrences are part of a longer path, or run a loop, for which there is a flow", "Occurrences outside the longer path."
 	case torn:
-		return "it is what is left of a longer flow where a call is lost or comes between, as often as by chance", "Occurrences beyond those."
+		return "it is another flow, or a part of it, with a call lost, in between or beside it, no more often than chance leaves", "Occurrences beyond those."
 	}
 	return fmt.Sprintf("better flows serve %.0f of the %.0f model calls that it would avoid alone", alone-gain, alone),
 		"Rejecting the better flows, or more occurrences outside them."
