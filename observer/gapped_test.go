@@ -1,12 +1,15 @@
 package observer
 
 import (
+	"context"
+	"fmt"
 	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"pave/ingest"
+	"pave/ingest/store"
 )
 
 // stroll makes n calls of three tools by chance.
@@ -93,4 +96,52 @@ func TestGappedChain(t *testing.T) {
 	require.Len(t, found, 1)
 	require.Equal(t, []string{"get_order", "get_customer", "get_box"}, found[0].Tools)
 	require.Equal(t, 2.0, found[0].TurnsSaved)
+}
+
+// talliedMemory is a Memory whose sessions are all of one day, which changes at every look.
+type talliedMemory struct {
+	*Memory
+	kept  store.Tally
+	looks int
+}
+
+func (m *talliedMemory) Days(context.Context) ([]store.Day, error) {
+	m.looks++
+	return []store.Day{{Day: 20_000, Version: fmt.Sprint(m.looks)}}, nil
+}
+
+func (m *talliedMemory) Tally(context.Context) (store.Tally, error) { return m.kept, nil }
+
+func (m *talliedMemory) PutTally(_ context.Context, t store.Tally) error {
+	if t.Set == nil {
+		t.Set = m.kept.Set
+	}
+	m.kept = t
+	return nil
+}
+
+// Flows with optional steps, and those with other calls between their steps, keep the counts of the last full pass in
+// incremental ones; others are counted.
+func TestUpdateKeepsWhatHasNoCountOfItsOwn(t *testing.T) {
+	sessions := many(50, func(i int) ingest.Session {
+		return order(i, map[bool]string{true: "sent", false: "open"}[i%2 == 0], i%2 == 0)
+	})
+	sessions = append(sessions, many(48, func(i int) ingest.Session {
+		s := strolling(i+100, 1+i%4, j("C-%d", i+100))
+		for c := range s.Runs[0].Calls { // the same shape, of other tools
+			s.Runs[0].Calls[c].Tool += "_2"
+		}
+		return s
+	})...)
+	src := &talliedMemory{Memory: NewMemory(sessions)}
+	first, err := Mine(t.Context(), src, Options{})
+	require.NoError(t, err)
+	require.NotNil(t, bothWaysOf(first))
+	require.Len(t, gappedOf(first), 1)
+	require.NoError(t, first.Track(t.Context(), src))
+	again, inc, err := Update(t.Context(), src, first, Options{})
+	require.NoError(t, err)
+	require.Equal(t, Increment{Days: 1, Calls: first.Calls, Growth: 1}, inc)
+	require.Equal(t, bothWaysOf(first), bothWaysOf(again))
+	require.Equal(t, gappedOf(first), gappedOf(again))
 }

@@ -124,7 +124,7 @@ type proof struct {
 	confidence []float64
 	flow       *DataFlow
 	partial    bool
-	secondary  bool     // adds little to the flows before it: why, and what would change that
+	secondary  bool // adds little to the flows before it: why, and what would change that
 	why        string
 	unblock    string
 	turns      float64  // mean turns saved
