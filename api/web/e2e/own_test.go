@@ -87,6 +87,12 @@ func (s *service) declare(shop *shop) {
 // flow promotes a flow that calls the tools one after the other, as version 1.0.0 or what follows.
 func (s *service) flow(name string, tools ...string) {
 	s.t.Helper()
+	s.accept(s.draft(name, tools...))
+}
+
+// draft submits such a flow.
+func (s *service) draft(name string, tools ...string) string {
+	s.t.Helper()
 	var steps []any
 	for i, tool := range tools {
 		steps = append(steps, map[string]any{"tool_name": tool, "input_mapping": map[string]any{"sku": "sku"}, "output_as": fmt.Sprintf("got%d", i+1)})
@@ -97,7 +103,7 @@ func (s *service) flow(name string, tools ...string) {
 		"input_schema": map[string]any{"type": "object", "properties": map[string]any{"sku": map[string]any{"type": "string", "description": "What is asked for."}}, "required": []any{"sku"}, "additionalProperties": false},
 		"steps":        steps, "returns": map[string]any{"last": fmt.Sprintf("got%d", len(tools))},
 	}}, &p)
-	s.accept(p.ID)
+	return p.ID
 }
 
 // accept approves a proposal as often as it needs and promotes it.

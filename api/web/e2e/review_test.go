@@ -193,6 +193,63 @@ func TestBulkRejection(t *testing.T) {
 	p.until(`new URLSearchParams(location.search).get('q') === 'bulk_'`)
 }
 
+// Several at once by keys alone: marked, approved with one comment, sent with Ctrl and Enter.
+func TestBulkApprovalByKeyboard(t *testing.T) {
+	s := serve(t, true)
+	ids := []string{s.submit("person:carol", "marked_one"), s.submit("person:carol", "marked_two"), s.submit("person:carol", "marked_three")}
+	p := s.open(s.key("person:dora", "read", "review"))
+	p.visit("/proposals?q=marked_")
+	p.sees("marked_one", "marked_two", "marked_three")
+	order := eval[[]string](p, `[...document.querySelectorAll('tbody a[href*="/proposals/"]')].map((a) => a.pathname.split('/').pop())`)
+	require.ElementsMatch(t, ids, order)
+	p.do(chromedp.Evaluate[chromedp.Void]("document.activeElement.blur()"))
+	p.shortcut("x")
+	p.shortcut("j")
+	p.shortcut("x")
+	p.sees("2 marked proposals")
+	p.shortcut("a")
+	p.dialog()
+	p.press("the same two calls each")
+	eval[any](p, `document.activeElement.dispatchEvent(new KeyboardEvent('keydown', {key: 'Enter', ctrlKey: true, bubbles: true}))`)
+	p.until(`!document.querySelector('dialog[open]')`)
+	for i, id := range order {
+		require.Equal(t, map[bool]string{true: "approved", false: "proposed"}[i < 2], s.proposal(id).State)
+	}
+}
+
+// A reviewer says what a tool does whose safety nobody declared, with the approval and a reason; others see who reads.
+func TestDeclaringSafetyInAReview(t *testing.T) {
+	shop := openShop(t)
+	s := serve(t, true, "--egress-allow", shop.host())
+	s.call("PUT", "/api/v1/tools/riddle", "", map[string]any{"kind": "Tool", "name": "riddle",
+		"input_schema":  map[string]any{"type": "object", "properties": map[string]any{"sku": map[string]any{"type": "string"}}, "required": []any{"sku"}},
+		"output_schema": map[string]any{"type": "object"}, "binding": map[string]any{"kind": "http", "method": "GET", "url": shop.web.URL + "/stock?sku={sku}"}}, nil)
+	id := s.draft("riddle_me", "riddle")
+	require.Equal(t, 2, s.proposal(id).Needs, "what is not known counts as external")
+	p := s.open(s.key("person:dora", "read", "review"))
+	p.visit("/proposals/" + id)
+	p.settled()
+	p.click("button", "I read it")
+	p.sees("You read it until")
+	q := s.open(s.key("person:erin", "read", "review"))
+	q.visit("/proposals/" + id)
+	q.sees("person:dora reads it until")
+	p.click("button", "Approve")
+	p.dialog()
+	eval[any](p, `(() => { const e = document.querySelector('dialog select'); e.value = 'read'; e.dispatchEvent(new Event('change', {bubbles: true})) })()`)
+	p.until(`document.querySelector('dialog button[type=submit]').disabled`) // until it is said how that is known
+	p.retype("How you know", "its code is ours")
+	p.accessible("approval with a declaration")
+	p.do(chromedp.Click(`dialog button[type=submit]`, chromedp.NodeEnabled))
+	p.until(`!document.querySelector('dialog[open]')`)
+	p.sees("approved")
+	var tool struct{ Safety string }
+	s.call("GET", "/api/v1/tools/riddle", "", nil, &tool)
+	require.Equal(t, "read", tool.Safety)
+	require.Equal(t, 1, s.proposal(id).Needs)
+	require.Equal(t, "approved", s.proposal(id).State)
+}
+
 // Who may not review sees everything and can decide nothing.
 func TestReadersDecideNothing(t *testing.T) {
 	s := serve(t, true)

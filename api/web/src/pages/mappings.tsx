@@ -22,6 +22,7 @@ export function Mappings({ flow, evidence, picked, pick }: Props) {
             <span class="box-no">{s.index + 1}</span> <span class="mono">{s.name}</span>
             {s.guard && <span class="dim mono"> if {s.guard}</span>}
           </h3>
+          <Guarded g={evidence.pattern?.data_flow?.guards?.find((g) => g.step === s.index)} />
           {s.forEach && <Mapped m={s.forEach} evidence={evidence} picked={picked} pick={pick} />}
           {s.mappings.map((m) => (
             <Mapped key={m.id} m={m} evidence={evidence} picked={picked} pick={pick} />
@@ -30,6 +31,22 @@ export function Mappings({ flow, evidence, picked, pick }: Props) {
         </section>
       ))}
     </div>
+  )
+}
+
+/** How often an optional step ran as its guard says. */
+function Guarded({ g }: { g?: Schemas['StepGuard'] }) {
+  if (!g) return null
+  return (
+    <p class="guarded">
+      <span class="dim">
+        optional: agents took it {count(g.taken)} of {plural(g.evidence.present, 'time')}
+      </span>
+      <span>
+        the guard held {count(g.evidence.held)} of {count(g.evidence.present)}
+        {g.evidence.held < g.evidence.present && <span class="state warn"> ▲ {percent(g.evidence.held / g.evidence.present)}</span>}
+      </span>
+    </p>
   )
 }
 

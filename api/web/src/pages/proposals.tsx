@@ -1,14 +1,14 @@
 // The queue: what waits for a decision, best first. Keyboard: j k move, Enter opens, x marks, a r c m decide.
 import { useEffect, useMemo, useState } from 'preact/hooks'
-import { get, post, usePages, type Schemas } from '../api'
+import { get, usePages, type Schemas } from '../api'
 import { useMe } from '../app'
 import { Ago, count, interval, percent, plural } from '../format'
 import { Safety, savingsOf, State, Steps } from '../parts/marks'
-import { Ask, Choice, Text } from '../parts/form'
 import { Page, useKeys, useTitle } from '../parts/page'
 import { ListOf, type Column } from '../parts/table'
 import { Empty } from '../parts/states'
 import { Link, navigate, to, useParam } from '../router'
+import { Decide } from './decide'
 
 type Row = Schemas['ProposalSummary']
 type Verdict = Schemas['Verdict']
@@ -206,65 +206,4 @@ function filterName(query: string): string {
 function keepFilters(next: Saved[], set: (s: Saved[]) => void) {
   localStorage.setItem(filtersKey, JSON.stringify(next))
   set(next)
-}
-
-const verbs: Record<Verdict, string> = { approve: 'Approve', reject: 'Reject', request_changes: 'Request changes' }
-
-/** Asks for the reason and decides; of several proposals each is decided by itself, and refusals are listed. */
-export function Decide({ verdict, rows, close, done }: { verdict: Verdict; rows: Row[]; close: () => void; done: () => void }) {
-  const [comment, setComment] = useState('')
-  const [feedback, setFeedback] = useState<Schemas['Feedback']>('mapping_wrong')
-  const [refused, setRefused] = useState<string[]>([])
-  const act = async () => {
-    const failed: string[] = []
-    if (rows.length > 1 && verdict === 'reject') {
-      const report = await post('/api/v1/proposals/bulk-reject', { body: { reason: comment, items: rows.map((p) => ({ id: p.id, digest: p.digest })) } })
-      for (const o of report.items) if (!o.rejected) failed.push(`${rows.find((p) => p.id === o.id)?.flow_name ?? o.id}: ${o.detail ?? o.code}`)
-    } else
-      for (const p of rows) {
-        const body = { verdict, digest: p.digest, ...(comment ? { comment } : {}), ...(verdict === 'request_changes' ? { feedback } : {}) }
-        const input = { path: { id: p.id }, body, ifMatch: p.revision }
-        if (rows.length === 1) await post('/api/v1/proposals/{id}/reviews', input)
-        else await post('/api/v1/proposals/{id}/reviews', input).catch((e: Error) => failed.push(`${p.flow_name}: ${e.message}`))
-      }
-    setRefused(failed)
-    if (failed.length === 0) done()
-  }
-  const must = verdict !== 'approve'
-  const risky = rows.filter((p) => p.safety !== 'none' && p.safety !== 'read')
-  const title = `${verbs[verdict]} ${rows.length === 1 ? rows[0]!.flow_name : plural(rows.length, 'proposal')}`
-  if (refused.length > 0)
-    return (
-      <Ask title={title} close={done} submit="Go on" act={async () => done()}>
-        <div class="problem" role="alert">
-          <h2>Not all were decided</h2>
-          <ul>
-            {refused.map((r) => (
-              <li key={r}>{r}</li>
-            ))}
-          </ul>
-        </div>
-      </Ask>
-    )
-  return (
-    <Ask title={title} close={close} submit={verbs[verdict]} danger={verdict === 'reject'} ready={!must || comment.trim() !== ''} act={act} note={<kbd>⌘⏎</kbd>}>
-      {rows.length > 1 && (
-        <ul class="plain">
-          {rows.map((p) => (
-            <li key={p.id}>
-              {p.flow_name} <Safety of={p.safety} />
-            </li>
-          ))}
-        </ul>
-      )}
-      {verdict === 'approve' && risky.length > 0 && <p class="state warn">▲ {risky.length === 1 && rows.length === 1 ? 'It changes something outside of pave' : `${risky.length} of them change something outside of pave`}.</p>}
-      {verdict === 'request_changes' && (
-        <Choice
-          label="What is wrong" value={feedback} set={(f) => setFeedback(f as Schemas['Feedback'])}
-          options={[['mapping_wrong', 'a mapping is wrong'], ['schema_too_loose', 'a schema is too loose'], ['not_a_flow', 'this is not a flow'], ['other', 'something else']]}
-        />
-      )}
-      <Text label={must ? 'Why' : 'Comment (optional)'} hint={verdict === 'reject' ? 'It does not come back until its evidence changes materially.' : undefined} rows={4} first required={must} value={comment} set={setComment} />
-    </Ask>
-  )
 }

@@ -1,9 +1,9 @@
 // The review of one proposal: should this run without the model? What will run, why to believe it, what it brings and
 // what can go wrong, in one screen; a mapping that the pointer is on lights up everywhere.
 import { useEffect, useMemo, useState } from 'preact/hooks'
-import { get, patch, post, useData, type Schemas } from '../api'
+import { del, get, patch, post, put, useData, type Schemas } from '../api'
 import { useMe } from '../app'
-import { Ago, count, duration, interval, money, percent, plural } from '../format'
+import { Ago, count, duration, interval, money, percent, plural, Time } from '../format'
 import { flowOf, readFlow, type Mapping } from '../flow'
 import { FlowDiagram, Hot } from '../parts/diagram'
 import { Digest, Safety, savingsOf, State } from '../parts/marks'
@@ -16,7 +16,8 @@ import { Discussion } from './discussion'
 import { EditFlow, ReplayFacts } from './editflow'
 import { Examples } from './examples'
 import { HotEvidence, Mappings } from './mappings'
-import { Decide, queueKey } from './proposals'
+import { Decide } from './decide'
+import { queueKey } from './proposals'
 
 type Proposal = Schemas['Proposal']
 type Verdict = Schemas['Verdict']
@@ -58,6 +59,10 @@ function Review({ p, reload }: { p: Proposal; reload: () => void }) {
   const active = useData(`active ${p.flow_name}`, (signal) => get('/api/v1/flows/{name}', { path: { name: p.flow_name }, signal }))
   const comments = useData(`comments ${p.id}`, (signal) => get('/api/v1/proposals/{id}/comments', { path: { id: p.id }, signal }))
   const queue = queuePlace(p.id)
+  const undeclared = [...new Set(p.tools)].filter((name) => {
+    const tool = byName.get(name)
+    return tool !== undefined && tool.origin !== 'inferred' && !tool.safety
+  })
   const open = !closed.includes(p.state)
   const may = open && me.may('review')
   const go = (other?: string) => other && navigate(to('proposals', other))
@@ -162,7 +167,7 @@ function Review({ p, reload }: { p: Proposal; reload: () => void }) {
             <Discussion p={p} flow={flow} picked={picked} comments={comments} />
           </aside>
         </div>
-        {ask && <Decide verdict={ask} rows={[p]} close={() => setAsk(null)} done={() => (setAsk(null), reload())} />}
+        {ask && <Decide verdict={ask} rows={[p]} undeclared={undeclared} close={() => setAsk(null)} done={() => (setAsk(null), reload())} />}
       </Page>
     </Hot.Provider>
   )
@@ -172,6 +177,8 @@ function Decision({ p, open, may, ask, reload }: { p: Proposal; open: boolean; m
   const me = useMe()
   const own = p.author === me.principal || (p.editors ?? []).includes(me.principal)
   const assign = useAction((assignee: string) => patch('/api/v1/proposals/{id}', { path: { id: p.id }, body: { assignee }, ifMatch: p.revision }).then(reload))
+  const reserve = useAction((on: boolean) => (on ? put('/api/v1/proposals/{id}/reservation', { path: { id: p.id } }) : del('/api/v1/proposals/{id}/reservation', { path: { id: p.id } })).then(reload))
+  const reader = p.reservation && Date.parse(p.reservation.until) > Date.now() ? p.reservation : undefined
   const promote = useAction(() => post('/api/v1/proposals/{id}/promote', { path: { id: p.id }, body: {}, ifMatch: p.revision }).then(reload))
   return (
     <Card title="Decision">
@@ -230,6 +237,23 @@ function Decision({ p, open, may, ask, reload }: { p: Proposal; open: boolean; m
               </>
             )}
           </p>
+          {me.may('review') && (
+            <p class="dim">
+              {reader ? (
+                <>
+                  {reader.by === me.principal ? 'You read it' : <span class="state warn">▲ {reader.by} reads it</span>} until <Time at={reader.until} date={false} />{' '}
+                </>
+              ) : (
+                'Nobody else reads it now '
+              )}
+              {(!reader || reader.by === me.principal) && (
+                <button type="button" class="link" disabled={reserve.busy} onClick={() => void reserve.run(!reader)}>
+                  {reader ? 'done reading' : 'I read it'}
+                </button>
+              )}
+            </p>
+          )}
+          {reserve.error && <Problem error={reserve.error} />}
           {assign.error && <Problem error={assign.error} />}
           {promote.error && <Problem error={promote.error} />}
         </>
@@ -255,6 +279,7 @@ function Believe({ p, reload }: { p: Proposal; reload: () => void }) {
   const pattern = p.evidence.pattern
   const weak = pattern?.data_flow?.steps.flat().filter((a) => a.evidence.held < a.evidence.present) ?? []
   const contradict = new Set(weak.flatMap((a) => a.evidence.contradicting ?? [])).size
+  const held = pattern?.data_flow?.held_out
   const confidence = pattern?.step_confidence?.length ? Math.min(...pattern.step_confidence) : undefined
   return (
     <Card title="Why believe it">
@@ -264,6 +289,18 @@ function Believe({ p, reload }: { p: Proposal; reload: () => void }) {
           <dd>
             {count(p.explained ?? 0)} of {count(p.sampled)} ({percent((p.explained ?? 0) / p.sampled)})
           </dd>
+          {held && held.windows > 0 && (
+            <>
+              <dt title="Occurrences in sessions that the mappings were not found in, in which every mapping gave what was recorded: found in one half of the sessions, tried on the other, both ways">Held out, exact</dt>
+              <dd>
+                {count(held.exact)} of {count(held.windows)} ({percent(held.exact / held.windows)})
+              </dd>
+              <dt title="Arguments that the mappings gave in them, and how many of these were as recorded">Held out, arguments</dt>
+              <dd>
+                {count(held.right)} of {count(held.predictions)} ({percent(held.right / Math.max(1, held.predictions))})
+              </dd>
+            </>
+          )}
           {pattern?.success !== undefined && (
             <>
               <dt title="Share of occurrences without an error, with the lower bound of its Wilson interval">Ended well</dt>
