@@ -31,15 +31,31 @@ type violation struct {
 // accessible checks the page as it is now against WCAG 2.2 A and AA.
 func (p *page) accessible(name string) {
 	p.t.Helper()
+	p.axe(name, `['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa']`)
+}
+
+// bothThemes checks the page, and in the dark theme what differs there: its contrasts.
+func (p *page) bothThemes(name string) {
+	p.t.Helper()
+	p.theme("light")
+	p.accessible(name + ", light")
+	p.theme("dark")
+	p.axe(name+", dark", `{type: 'rule', values: ['color-contrast']}`)
+}
+
+func (p *page) axe(name, rules string) {
+	p.t.Helper()
 	if axe == "" {
 		return // TestAxeIsThere says so
 	}
-	p.do(chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
-		_, err := chromedp.Run(ctx, chromedp.Evaluate[any](axe+";true"))
-		return err
-	}))
+	if !eval[bool](p, `'axe' in window`) {
+		p.do(chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
+			_, err := chromedp.Run(ctx, chromedp.Evaluate[any](axe+";true"))
+			return err
+		}))
+	}
 	found, err := chromedp.Run(p.ctx, chromedp.Evaluate[[]violation](
-		`axe.run(document, {runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa']}).then((r) => r.violations.map((v) => ({ID: v.id, Impact: v.impact, Help: v.help, Nodes: v.nodes.slice(0, 3).map((n) => ({HTML: n.html.slice(0, 200), FailureSummary: n.failureSummary}))})))`,
+		`axe.run(document, {runOnly: `+rules+`}).then((r) => r.violations.map((v) => ({ID: v.id, Impact: v.impact, Help: v.help, Nodes: v.nodes.slice(0, 3).map((n) => ({HTML: n.html.slice(0, 200), FailureSummary: n.failureSummary}))})))`,
 		chromedp.EvalAwaitPromise))
 	if err != nil {
 		p.failed(err)
@@ -69,10 +85,7 @@ func TestEveryPageIsAccessible(t *testing.T) {
 	for _, at := range i.furnished() {
 		p.visit(at.path)
 		p.settled()
-		for _, theme := range []string{"light", "dark"} {
-			p.theme(theme)
-			p.accessible(at.name + ", " + theme)
-		}
+		p.bothThemes(at.name)
 	}
 	for _, d := range []struct{ name, path, button string }{
 		{"new-key", "/settings/keys", "New key…"}, {"rotate", "/settings/keys", "rotate"}, {"run-form", "/flows/" + i.flow, "Run…"}, {"disable", "/flows/" + i.flow, "Disable…"}, {"search", "/", "Search"},
@@ -84,7 +97,9 @@ func TestEveryPageIsAccessible(t *testing.T) {
 		p.click("button", d.button)
 		p.dialog()
 		p.accessible(d.path + " " + d.button)
-		p.fits("dialog-" + d.name)
+		if shots.dir != "" {
+			p.fits("dialog-" + d.name)
+		}
 	}
 	require.False(t, t.Failed())
 }

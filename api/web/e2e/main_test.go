@@ -248,7 +248,7 @@ func (s *service) open(key string) *page {
 	s.t.Helper()
 	ctx, cancel := chromedp.NewContext(stage.browser, chromedp.WithNewBrowserContext())
 	s.t.Cleanup(cancel)
-	ctx, stop := context.WithTimeout(ctx, 2*time.Minute)
+	ctx, stop := context.WithTimeout(ctx, 5*time.Minute)
 	s.t.Cleanup(stop)
 	p := &page{t: s.t, ctx: ctx, s: s}
 	p.do(chromedp.EmulateViewport(1440, 900))

@@ -25,10 +25,7 @@ func (p *page) answering(script string) {
 func (p *page) looks(name string, says ...string) {
 	p.t.Helper()
 	p.sees(says...)
-	for _, theme := range []string{"light", "dark"} {
-		p.theme(theme)
-		p.accessible(name + ", " + theme)
-	}
+	p.bothThemes(name)
 	p.fits(name)
 }
 
@@ -42,7 +39,8 @@ func TestEveryPageLoading(t *testing.T) {
 		p.visit(at.path)
 		p.until(`Boolean(document.querySelector('main .loading'))`)
 		require.NotContains(t, eval[string](p, `document.querySelector('main').innerText`), "NaN", at.name)
-		p.looks("loading-" + at.name)
+		p.accessible("loading-" + at.name)
+		p.fits("loading-" + at.name)
 	}
 }
 
