@@ -101,9 +101,10 @@ func (m *miner) findNoise(ctx context.Context, src Source) ([]NoiseTool, error) 
 	}
 	slices.SortFunc(order, func(a, b uint32) int { return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b)) })
 	var out []NoiseTool
+	pairs := log.pairs()
 	for _, t := range order[:min(len(order), maxNoiseTools)] {
 		n := NoiseTool{Tool: log.tools[t], Calls: counts[t]}
-		if !log.indifferent(t, &n) {
+		if !log.indifferent(t, pairs, &n) {
 			continue
 		}
 		carried, err := m.carries(ctx, src, t)
@@ -117,20 +118,35 @@ func (m *miner) findNoise(ctx context.Context, src Source) ([]NoiseTool, error) 
 	return out, nil
 }
 
-// indifferent reports whether the sequence looks the same with and without the calls of tool t.
-func (log *calls) indifferent(t uint32, n *NoiseTool) bool {
-	around, direct, follows, after := jointCounts{}, jointCounts{}, map[uint32]int{}, map[uint32]int{}
+// pairs counts the neighbouring calls of stretches.
+func (log *calls) pairs() jointCounts {
+	pairs := jointCounts{}
 	for s := range log.stretches() {
 		for i := log.starts[s]; i+1 < log.starts[s+1]; i++ {
-			next := log.tok[i+1]
-			if log.tok[i] == t && next != t {
-				after[next]++
-				if i > log.starts[s] && log.tok[i-1] != t {
-					around.add(log.tok[i-1], next)
-				}
-			} else if next != t {
-				follows[next]++
-				direct.add(log.tok[i], next)
+			pairs.add(log.tok[i], log.tok[i+1])
+		}
+	}
+	return pairs
+}
+
+// indifferent reports whether the sequence looks the same with and without the calls of tool t. pairs are those of the
+// log.
+func (log *calls) indifferent(t uint32, pairs jointCounts, n *NoiseTool) bool {
+	around, direct, follows, after := jointCounts{}, jointCounts{}, map[uint32]int{}, map[uint32]int{}
+	for pair, count := range pairs {
+		switch {
+		case pair[1] == t:
+		case pair[0] == t:
+			after[pair[1]] += count
+		default:
+			follows[pair[1]] += count
+			direct[pair] = count
+		}
+	}
+	for s := range log.stretches() {
+		for i := log.starts[s] + 1; i+1 < log.starts[s+1]; i++ {
+			if log.tok[i] == t && log.tok[i-1] != t && log.tok[i+1] != t {
+				around.add(log.tok[i-1], log.tok[i+1])
 			}
 		}
 	}
