@@ -118,10 +118,11 @@ func (d *direct) begin(r *http.Request, owner string, call callID) (ctx context.
 	}, true
 }
 
-func (d *direct) cancel(call callID) {
+// cancel ends a call for the one who owns its session.
+func (d *direct) cancel(owner string, call callID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if cancel := d.calls[call]; cancel != nil {
+	if cancel := d.calls[call]; cancel != nil && d.sessions[call.session].owner == owner {
 		cancel()
 	}
 }
@@ -147,7 +148,7 @@ func (s *Server) answerDirectly(w http.ResponseWriter, r *http.Request, actor go
 	params, _ := message["params"].(map[string]any)
 	switch message["method"] {
 	case "notifications/cancelled":
-		s.direct.cancel(callID{id, string(value.Encode(params["requestId"]))})
+		s.direct.cancel(owner(actor), callID{id, string(value.Encode(params["requestId"]))})
 	case "tools/call":
 		return s.callDirectly(w, r, actor, message["id"], params)
 	}

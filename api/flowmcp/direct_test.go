@@ -186,6 +186,9 @@ func TestCallsOfTheDirectWayEnd(t *testing.T) {
 		<-h.began
 	}
 	begin(t.Context(), 2)
+	resp, _ := e.post("service:b", session, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}`)
+	require.Equal(t, http.StatusForbidden, resp.StatusCode)
+	require.Empty(t, h.ended, "others do not cancel it")
 	e.post("service:a", session, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}`)
 	require.Contains(t, <-answers, `"status":"cancelled"`)
 	<-h.ended
