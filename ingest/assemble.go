@@ -153,7 +153,7 @@ func (it *item) aggregate() bool {
 func buildRuns(items []*item, tree *spanTree, opts AssembleOptions) []AgentRun {
 	var order []string
 	byRun := make(map[string][]*item)
-	for _, it := range placeRunless(items) {
+	for _, it := range placeRunless(items, tree) {
 		if byRun[it.run] == nil {
 			order = append(order, it.run)
 		}
@@ -203,8 +203,9 @@ func compareFirst(a, b *item) int {
 }
 
 // placeRunless gives items without a run one: the session's only run, else, for messages and model calls, the run of
-// the call after them (before them, at the end).
-func placeRunless(items []*item) []*item {
+// the call after them (before them, at the end). Where a call without a run started another, those without one are the
+// run of the agent above.
+func placeRunless(items []*item, tree *spanTree) []*item {
 	named := make(map[string]bool)
 	missing := false
 	for _, it := range items {
@@ -214,7 +215,7 @@ func placeRunless(items []*item) []*item {
 			named[it.run] = true
 		}
 	}
-	if !missing || len(named) == 0 {
+	if !missing || len(named) == 0 || slices.ContainsFunc(items, tree.startedByRunless) {
 		return items
 	}
 	if len(named) == 1 {

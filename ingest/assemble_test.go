@@ -293,6 +293,18 @@ func TestAssembleTwins(t *testing.T) {
 	require.Equal(t, `[1]`, string(c.Result))
 }
 
+// An agent that a tool of an unnamed one started is a run of its own, and the calls around it are not its.
+func TestAssembleAgentBelowUnnamedOne(t *testing.T) {
+	tr := (&trace{id: "1"}).chat("m1", "", 0, 1).tool("a", "", "a", "", 2, 3).tool("ask", "", "ask", "", 4, 20).
+		agent("sub", "ask", "helper", "", 5, 19).chat("m2", "sub", 6, 7).tool("b", "sub", "b", "", 8, 9).tool("c", "", "c", "", 21, 22)
+	s := assemble(tr.events)["trace:1"]
+	require.Equal(t, [][]string{{"a/1 break", "ask/1 parallel", "c/1 parallel"}, {"b/1 break"}}, shape(s))
+	require.Equal(t, []string{"", "sub"}, []string{s.Runs[0].ID, s.Runs[1].ID})
+	require.Equal(t, s.Runs[0].Calls[1].Identity, s.Runs[1].ParentCall)
+	require.Len(t, s.Runs[0].LLM, 1)
+	require.Len(t, s.Runs[1].LLM, 1)
+}
+
 // Tools on a machine whose clock is behind, or ahead, come behind what asked for them, and in their order.
 func TestAssembleSkewedClocks(t *testing.T) {
 	for name, skew := range map[string]float64{"hour behind": -3_600_000, "a little behind": -12, "a little ahead": 12, "right": 0} {

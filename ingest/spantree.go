@@ -239,6 +239,19 @@ func runAgent(members []*item) string {
 	return best
 }
 
+// startedByRunless reports an item whose run was started by a call that has none itself.
+func (t *spanTree) startedByRunless(it *item) bool {
+	if it.run == "" {
+		return false
+	}
+	owner := t.find(it.span, func(e *Event) bool { return e.RunID == it.run })
+	if owner < 0 {
+		return false
+	}
+	call := t.find(t.parent(owner), func(e *Event) bool { return e.Kind == KindToolCall })
+	return call >= 0 && t.find(call, func(e *Event) bool { return e.RunID != "" }) < 0
+}
+
 // parentCall is the identity of the call under which the run was started, "" when it was not started by a call. The
 // members are the run's, in order; the items the session's, after merging.
 func (t *spanTree) parentCall(run string, members, items []*item) string {

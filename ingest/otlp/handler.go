@@ -93,7 +93,7 @@ func New(rec Recorder, opts Options) *Handler {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
 	return &Handler{rec: rec, opts: opts, reader: Reader{Limits: opts.Limits, Mapping: opts.Mapping, Own: opts.Own},
-		decoding: make(chan struct{}, runtime.GOMAXPROCS(0))}
+		decoding: make(chan struct{}, 2*runtime.GOMAXPROCS(0))}
 }
 
 // admit lets a request of the key in, as far as there is room and its rates go.
@@ -116,7 +116,7 @@ func (h *Handler) charge(key string, records int, bytes int64) {
 	}
 }
 
-// decode maps the body of a request, of as many at once as there are processors.
+// decode maps the body of a request, of two at once for each processor: a large one must not hold up all others.
 func (h *Handler) decode(signal Signal, encoding Encoding, body []byte) (events []ingest.Event, stats Stats, err error) {
 	h.decoding <- struct{}{}
 	defer func() { <-h.decoding }()
