@@ -590,3 +590,19 @@ func TestRefusedFlows(t *testing.T) {
 		require.Error(t, err)
 	}
 }
+
+// Kept matches are of one flow over one session: scorers that share them score as those that keep none.
+func TestKeptMatches(t *testing.T) {
+	right := session(t, 3, said("mail a@b.c, order o1"), find(0), order(1, "u1", "o1"))
+	wrong := session(t, 3, said("mail a@b.c, order o1"), find(0), order(1, "u2", "o1"))
+	f, other := flow(t, userOrders), flow(t, "type: Flow\nname: bare\nsteps:\n  - {tool_name: find_user, output_as: user}\n  - {tool_name: get_order, output_as: order_data}\n")
+	kept := NewMatches()
+	for _, flows := range [][]*Flow{{f}, {other, f}, {f, other}, {f}} {
+		plain, keeping := NewScorer(flows), NewScorer(flows).Keep(kept)
+		for _, s := range []*Session{right, wrong, right} {
+			assert.Equal(t, plain.Session(s), keeping.Session(s))
+		}
+		assert.Equal(t, plain.ByFlow, keeping.ByFlow)
+	}
+	assert.NotEqual(t, score(right, f), score(wrong, f))
+}
