@@ -57,7 +57,10 @@ func inhabited(t *testing.T, a *App) map[string]string {
 	c, ctx := clientOf(t, a, ""), t.Context()
 	v := activate(t, a, zebraFlow)
 	ids := map[string]string{"flows": "zebra_flow", "tools": "zebra_tool", "sessions": "zebra-session", "workers": "zebra", "reports": "coverage",
-		"proposals": v.ProposalID, "versions": v.Version}
+		"proposals": v.ProposalID, "schemas": "zebra:Schema", "versions": v.Version}
+	schema, err := c.PutSchemaWithResponse(ctx, ids["schemas"], &gen.PutSchemaParams{IfMatch: `"0"`}, gen.JSONSchema(`{"title":"zebra"}`))
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, schema.StatusCode(), string(schema.Body))
 	tools, err := c.ApplyToolsWithResponse(ctx, json.RawMessage(`[{"kind":"Tool","name":"zebra_tool","description":"zebra"}]`))
 	require.NoError(t, err)
 	require.Equal(t, http.StatusOK, tools.StatusCode())
