@@ -17,6 +17,10 @@ const (
 	mostlyLeftOut = 0.5
 )
 
+// oftenPresent is the same for an input of a later step of a flow that may change something: the few calls without it do
+// not make it optional, since a run that lacks what its caller wanted to say would do something else.
+const oftenPresent = 0.9
+
 // refusal says why a pattern makes no candidate.
 type refusal string
 
@@ -124,7 +128,7 @@ func (b *minedDraft) argument(k int, a *observer.ArgFlow) refusal {
 	}
 	switch src.Kind {
 	case observer.SourceInput:
-		b.fromInput(k, a.Arg, src.Input, sometimes)
+		b.fromInput(k, a, src.Input, sometimes)
 		return ""
 	case observer.SourceConst:
 		b.fromConst(k, a, src.Value, sometimes)
@@ -215,30 +219,28 @@ func (b *minedDraft) origin(input string) string {
 	return ""
 }
 
-func (b *minedDraft) fromInput(k int, arg, name string, sometimes bool) {
-	origin, wanted := "", true
-	for _, in := range b.pattern.DataFlow.Inputs {
-		if in.Name == name {
-			origin, wanted = describeOrigin(in.Origin), in.Required
-		}
-	}
+func (b *minedDraft) fromInput(k int, a *observer.ArgFlow, name string, sometimes bool) {
 	step := &b.steps[k]
-	must := step.tool.in != nil && !sometimes && isRequired(step.tool, arg)
-	need := must || wanted && !sometimes
+	wanted := !slices.ContainsFunc(b.pattern.DataFlow.Inputs, func(in observer.Input) bool { return in.Name == name && !in.Required })
+	risky := k > 0 && flows.Exceeds(b.effects(), flows.EffectRead)
+	need := !sometimes && (wanted || isRequired(step.tool, a.Arg)) || risky && a.Presence >= oftenPresent
 	// A flow that may change something waits for what the caller knows: without it it hands back before the step.
-	withheld := need && k > 0 && step.forEach == nil && nameable(name) && flows.Exceeds(b.effects(), flows.EffectRead)
+	withheld := need && risky && step.forEach == nil && nameable(name)
 	if withheld && !slices.ContainsFunc(b.inputs, func(in draftInput) bool { return in.name == name }) {
 		step.guard(name + " != None")
 	}
-	b.input(draftInput{name: name, tool: step.tool, arg: arg, origin: origin, required: need, nullable: withheld})
+	b.input(draftInput{name: name, tool: step.tool, arg: a.Arg, origin: b.origin(name), required: need, nullable: withheld})
 	if need {
-		step.mapArg(arg, flows.Key(name))
+		step.mapArg(a.Arg, flows.Key(name))
 	} else {
-		step.mapArg(arg, optional(flows.Key(name)))
+		step.mapArg(a.Arg, optional(flows.Key(name)))
 	}
 }
 
 func isRequired(tool *known, arg string) bool {
+	if tool.in == nil {
+		return false
+	}
 	f, ok := tool.in.Field(arg)
 	return ok && f.Required
 }

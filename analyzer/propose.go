@@ -203,7 +203,9 @@ func candidate(source Source, tools []string, d *draft, description string) Cand
 }
 
 // gappedKey keeps flows that leave other calls out apart from those for the same tools one right after the other.
-func gappedKey(tools []string) string { return string(SourceMiner) + "/gapped/" + strings.Join(tools, ">") }
+func gappedKey(tools []string) string {
+	return string(SourceMiner) + "/gapped/" + strings.Join(tools, ">")
+}
 
 func betweenNames(g *observer.Gap) string {
 	names := make([]string, len(g.Tools))

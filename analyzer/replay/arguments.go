@@ -88,6 +88,7 @@ func (w *walk) compare(k int, c *call, element any) {
 	for name := range c.args {
 		if !slices.ContainsFunc(s.mapping, func(e flows.MappingEntry) bool { return e.Target == name }) {
 			w.fault(k, name, Unmapped)
+			w.refused = w.refused || w.pos == 0 && w.flow.declared != nil
 		}
 	}
 	for i := range s.mapping {

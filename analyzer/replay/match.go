@@ -81,6 +81,7 @@ type walk struct {
 	late    map[string]int    // inputs that an argument of a step after the first told, and that step
 	given   map[Argument]bool // arguments that told an input which the caller might have left out
 	waiting []pending
+	refused bool // the caller has something to say in the first call that the flow does not take
 	m       Match
 	left    *int // ways that may still be tried
 }
@@ -386,10 +387,13 @@ func (w *walk) finish() *Match {
 	}
 	w.settle()
 	m := &w.m
+	refused := w.refused
 	for name := range w.absent {
-		if _, told := w.inputs[name]; w.flow.required[name] && !told {
-			m.Effects = 0 // a run without a required input is refused before its first call
-		}
+		_, told := w.inputs[name]
+		refused = refused || w.flow.required[name] && !told
+	}
+	if refused {
+		m.Effects = 0
 	}
 	m.Calls, m.Saved, m.Inputs = w.pos, turns(w.calls[:w.pos])-1, w.inputs
 	m.Known, m.KnownFree = true, true

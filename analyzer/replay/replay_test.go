@@ -430,6 +430,18 @@ steps:
 	o := score(session(t, 2, said("a@b.c"), find(0), cancel(1, "o1")), f)
 	assert.Equal(t, []int{2, 1}, []int{o.DestructiveInexact, o.Extra}, "it would have cancelled both")
 	assert.Equal(t, 2, score(session(t, 3, said("a@b.c"), find(0), cancel(1, "o2"), cancel(2, "o1")), f).DestructiveInexact)
+
+	t.Run("a first call that the flow does not take", func(t *testing.T) {
+		strict := find(0)
+		strict.args = `{"email":"a@b.c","strict":true}`
+		o := score(session(t, 3, said("a@b.c"), strict, cancel(1, "o2"), cancel(2, "o1")), f)
+		assert.Equal(t, []int{1, 0}, []int{o.InexactWindows, o.DestructiveInexact}, "the input schema refuses the run")
+	})
+	t.Run("a later call that has more than the flow passes", func(t *testing.T) {
+		more := called{1, "cancel_order", `{"order_id":"o1","notify":true}`, `{}`, false}
+		o := score(session(t, 3, said("a@b.c"), find(0), more, cancel(2, "o2")), f)
+		assert.Equal(t, []int{1, 2}, []int{o.InexactWindows, o.DestructiveInexact})
+	})
 }
 
 func TestVerbRule(t *testing.T) {

@@ -90,7 +90,8 @@ type proposals struct {
 	flows       []*flows.Flow
 	compiled    []*replay.Flow
 	from, other []*replay.Session
-	outcomes    []replay.FlowOutcome // on the sessions that they came from
+	ranking     *replay.Ranking      // by what they save on the sessions that they came from
+	outcomes    []replay.FlowOutcome // on those sessions
 	others      []replay.FlowOutcome // on those kept back
 	matches     *replay.Matches      // of the flows on both: rules are tried on them many times
 }
@@ -138,13 +139,15 @@ func taskHash(salt, task string) uint32 {
 	return binary.BigEndian.Uint32(sum[:4])
 }
 
-// mostProposals is how many flows of one domain are scored where no exactness is asked for: all that save anything.
+// mostProposals is how many flows of one domain are looked at: all that save anything.
 const mostProposals = 1000
 
 // propose mines the training part, and each of its folds' rest.
 func (d *replayDomain) propose(ctx context.Context, env Env) (err error) {
 	env.note("proposing from %s: %d sessions, %d for the test", d.name, len(d.train), len(d.test))
-	if d.all, err = propose(ctx, d.train, nil, observer.Options{}); err != nil {
+	// What a flow adds to others is found when it is known which of them are taken, and so is what always holds.
+	all := observer.Options{MinGain: -1, MaxPatterns: mostProposals, MinAlways: never}
+	if d.all, err = propose(ctx, d.train, nil, all); err != nil {
 		return err
 	}
 	if d.loose, err = propose(ctx, d.train, nil, observer.Options{Exactness: -1, MinGain: -1, MaxPatterns: mostProposals}); err != nil {
@@ -159,7 +162,7 @@ func (d *replayDomain) propose(ctx context.Context, env Env) (err error) {
 				from = append(from, s)
 			}
 		}
-		if d.folds[f], err = propose(ctx, from, other, observer.Options{}); err != nil {
+		if d.folds[f], err = propose(ctx, from, other, all); err != nil {
 			return err
 		}
 		if err := d.folds[f].addAsking(); err != nil {
@@ -205,7 +208,8 @@ func propose(ctx context.Context, from, other []recordedSession, options observe
 
 // measure scores the flows on the sessions that they came from and on those kept back.
 func (p *proposals) measure() {
-	p.outcomes, p.others = p.score(p.compiled, p.from), p.score(p.compiled, p.other)
+	p.ranking = replay.NewRanking(p.compiled, p.from, p.matches)
+	p.outcomes, p.others = p.ranking.ByFlow, p.score(p.compiled, p.other)
 }
 
 func (p *proposals) score(flows []*replay.Flow, sessions []*replay.Session) []replay.FlowOutcome {

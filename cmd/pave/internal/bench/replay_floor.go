@@ -61,28 +61,44 @@ func choose(domains []replayDomain, point int, floors []replay.Floor) {
 	}
 }
 
-// pick takes the flows that a floor takes, and values them.
+// pick ranks the flows that a floor takes. Without a floor those that add nothing come last.
 func (p *proposals) pick(fl replay.Floor) selection {
-	out := p.take(fl)
-	out.value = make([]int, len(out.flows))
-	for k, o := range p.score(out.compiled, p.from) {
-		out.value[k] = o.Saved
-	}
-	return out
-}
-
-func (p *proposals) take(fl replay.Floor) selection {
 	var out selection
-	for k, f := range p.flows {
-		if fl.Takes(p.compiled[k], &p.outcomes[k]) && (fl == replay.Floor{} || p.compiled[k].Inputs <= mostInputs) {
-			out.flows, out.compiled = append(out.flows, f), append(out.compiled, p.compiled[k])
+	add := func(k, value int) {
+		out.flows, out.compiled, out.value = append(out.flows, p.flows[k]), append(out.compiled, p.compiled[k]), append(out.value, value)
+	}
+	if fl != (replay.Floor{}) {
+		order, gains := p.rank(fl)
+		for n, k := range order {
+			add(k, gains[n])
+		}
+		return out
+	}
+	order, gains := p.ranking.Rank(func(int) bool { return true }, 1)
+	ranked := map[int]bool{}
+	for n, k := range order {
+		add(k, gains[n])
+		ranked[k] = true
+	}
+	for k := range p.flows {
+		if !ranked[k] {
+			add(k, 0)
 		}
 	}
 	return out
 }
 
-// mostInputs is how many inputs a flow may have at the floors.
-const mostInputs = 8
+// rank orders what a floor takes.
+func (p *proposals) rank(fl replay.Floor) (order, gains []int) {
+	return p.ranking.Rank(func(k int) bool {
+		return p.compiled[k].Inputs <= mostInputs && fl.Takes(p.compiled[k], &p.outcomes[k])
+	}, minGain)
+}
+
+const (
+	mostInputs = 12 // of a flow at the floors
+	minGain    = 2  // turns that a flow at the floors must save beyond the others where it was proposed from
+)
 
 // maxInputs is the median of the inputs of the flows at the floors that is not exceeded: a flow that asks for much is
 // worth less to its caller.
@@ -121,18 +137,19 @@ func limitInputs(domains []replayDomain, point int) {
 
 // Values that the rules are chosen among.
 var (
-	minExacts = [...]float64{0.5, 0.8, 0.85, 0.9, 0.93, 0.95, 0.96, 0.97, 0.98, 1}
+	minExacts = [...]float64{0.95, 0.96, 0.97, 0.98, 0.985, 0.99, 1}
 	minCleans = [...]int{3, 5, 8, 12, 20, 40, never}
 )
 
 // lenient are the least demands.
-var lenient = replay.Clean{Plain: minCleans[0], Derived: minCleans[0], Options: minCleans[0]}
+var lenient = replay.Clean{Plain: minCleans[0], Derived: minCleans[3], Options: minCleans[1]}
 
 const (
 	never         = 1 << 20
-	enoughWindows = 200 // on the folds, in which flows with side effects did no harm, to trust the least demands
-	reserve       = 0.7 // share of what may be wrong that is not used up on the folds
-	caution       = 2   // times the applications under which no harm was seen
+	slack         = 2    // times the errors of a floor that one argument may have
+	reserve       = 0.85 // share of what may be wrong that is not used up on the folds
+	caution       = 2    // times the applications under which no harm was seen
+	enoughWindows = 100  // of flows with side effects on the folds, none of which did harm, to trust the least demands
 )
 
 // chooseFloors finds the rules, one for each domain, that save most on kept-back folds of the training parts among those
@@ -145,6 +162,9 @@ func chooseFloors(domains []replayDomain, exact float64) []replay.Floor {
 		best[i] = replay.Floor{MinExact: 1, MinClean: replay.Clean{Plain: never, Derived: never, Options: never}}
 	}
 	for _, minExact := range minExacts {
+		if 1-minExact > slack*(1-exact) {
+			continue // an argument that was wrong more often where it was proposed from is not right more often elsewhere
+		}
 		floors := make([]replay.Floor, len(domains))
 		var total replay.Outcome
 		for i := range domains {
@@ -159,55 +179,53 @@ func chooseFloors(domains []replayDomain, exact float64) []replay.Floor {
 	return best
 }
 
-// harmless is the rule with the least demands of flows with side effects under which none of them does harm on the kept
-// back folds: the one whose flows have the most applications there.
+// harmless is the rule for flows with side effects under which none of them does harm on the kept-back folds. Where the
+// least demands do, agents are too irregular for a change to rest on a derived value; of the others the rule is taken
+// whose flows have the most applications. Twice the applications are asked for then, and where little was seen.
 func (d *replayDomain) harmless(minExact float64) replay.Floor {
-	best, most := replay.Floor{MinExact: minExact, MinClean: replay.Clean{Plain: never, Derived: never, Options: never}}, -1
-	for _, plain := range minCleans {
-		for _, derived := range minCleans {
-			for _, options := range minCleans {
-				fl := replay.Floor{MinExact: minExact, MinClean: replay.Clean{Plain: plain, Derived: derived, Options: options}}
-				saved, harm := 0, 0
-				for f := range d.folds {
-					p := &d.folds[f]
-					for k := range p.flows {
-						if p.compiled[k].Inputs <= mostInputs && fl.Takes(p.compiled[k], &p.outcomes[k]) {
-							saved += p.others[k].ExactSaved
-							harm += p.others[k].DestructiveInexact
-						}
+	var order [folds][]int // of the flows that the least demands take
+	for f := range d.folds {
+		order[f], _ = d.folds[f].rank(replay.Floor{MinExact: minExact, MinClean: lenient})
+	}
+	try := func(clean replay.Clean) (saved, harm, seen int) {
+		fl := replay.Floor{MinExact: minExact, MinClean: clean}
+		for f := range d.folds {
+			p := &d.folds[f]
+			for _, k := range order[f] {
+				if fl.Takes(p.compiled[k], &p.outcomes[k]) {
+					saved += p.others[k].ExactSaved
+					harm += p.others[k].DestructiveInexact
+					if p.compiled[k].Effects() {
+						seen += p.others[k].Windows
 					}
 				}
-				if harm == 0 && saved > most {
-					best, most = fl, saved
-				}
 			}
 		}
+		return saved, harm, seen
 	}
-	if c := &best.MinClean; *c != lenient || d.riskyWindows() < enoughWindows {
-		c.Plain, c.Derived, c.Options = caution*c.Plain, caution*c.Derived, caution*c.Options
+	best, most := lenient, -1
+	_, harm, seen := try(lenient)
+	if harm == 0 && seen >= enoughWindows {
+		return replay.Floor{MinExact: minExact, MinClean: lenient}
 	}
-	return best
-}
-
-// riskyWindows counts the windows of flows with side effects on the folds.
-func (d *replayDomain) riskyWindows() int {
-	n := 0
-	for f := range d.folds {
-		p := &d.folds[f]
-		for k, c := range p.compiled {
-			if c.Effects() {
-				n += p.others[k].Windows
-			}
+	if harm > 0 {
+		best = replay.Clean{Plain: never, Derived: never, Options: never}
+	}
+	for i := 0; harm > 0 && i < len(minCleans)*len(minCleans); i++ {
+		clean := replay.Clean{Plain: minCleans[i/len(minCleans)], Derived: never, Options: minCleans[i%len(minCleans)]}
+		if saved, harm, _ := try(clean); harm == 0 && saved > most {
+			best, most = clean, saved
 		}
 	}
-	return n
+	best = replay.Clean{Plain: caution * best.Plain, Derived: caution * best.Derived, Options: caution * best.Options}
+	return replay.Floor{MinExact: minExact, MinClean: best}
 }
 
 // crossValidate scores what a floor chooses on the folds that were kept back.
 func (d *replayDomain) crossValidate(fl replay.Floor) replay.Outcome {
 	var total replay.Outcome
 	for f := range d.folds {
-		sc := replay.NewScorer(d.folds[f].take(fl).compiled).Keep(d.folds[f].matches)
+		sc := replay.NewScorer(d.folds[f].pick(fl).compiled).Keep(d.folds[f].matches)
 		for _, s := range d.folds[f].other {
 			o := sc.Session(s)
 			total.Add(&o)
