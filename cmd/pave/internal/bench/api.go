@@ -20,8 +20,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/labstack/echo/v4"
-
+	"pave/api"
 	"pave/cmd/pave/internal/app"
 )
 
@@ -133,10 +132,7 @@ func overhead(ctx context.Context, env Env, dir string) (res APIOverhead, err er
 		return w
 	}
 	first := ask(a.Handler(), document)
-	bare := echo.New()
-	bare.GET(document, func(c echo.Context) error {
-		return c.Blob(http.StatusOK, first.Header().Get(echo.HeaderContentType), first.Body.Bytes())
-	})
+	bare := api.Bare(document, first.Header().Get("Content-Type"), first.Body.Bytes())
 	took := make([][]float64, 3)
 	for round := range overheadRounds + 1 {
 		for i, of := range []struct {
