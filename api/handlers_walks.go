@@ -41,7 +41,7 @@ func (h *handlers) GetFollows(ctx context.Context, r gen.GetFollowsRequestObject
 	return out, nil
 }
 
-// GetActivityReport answers calls and sessions by day and agent.
+// GetActivityReport answers calls and sessions by day and agent, and the different tools of each day.
 func (h *handlers) GetActivityReport(ctx context.Context, r gen.GetActivityReportRequestObject) (gen.GetActivityReportResponseObject, error) {
 	p := r.Params
 	survey, err := h.s.deps.Walks.Survey(ctx, actorFrom(ctx).Tenant, store.SequenceFilter{From: p.From, To: p.To, Agent: p.Agent})
@@ -51,5 +51,8 @@ func (h *handlers) GetActivityReport(ctx context.Context, r gen.GetActivityRepor
 	return gen.GetActivityReport200JSONResponse{Sessions: survey.Sessions, Calls: survey.Calls,
 		Days: list(survey.Days, func(d observer.SurveyDay) gen.ActivityDay {
 			return gen.ActivityDay{Day: openapi.Date{Time: d.Day}, Agent: d.Agent, Calls: d.Calls, Sessions: d.Sessions}
+		}),
+		Tools: list(survey.Variety, func(d observer.SurveyTools) gen.ActivityTools {
+			return gen.ActivityTools{Day: openapi.Date{Time: d.Day}, Tools: d.Tools}
 		})}, nil
 }

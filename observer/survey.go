@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"maps"
+	"math/bits"
 	"slices"
 	"time"
 
@@ -34,6 +35,7 @@ type Survey struct {
 	Tools    []SurveyTool // by calls, most first
 	Edges    []SurveyEdge // by count, most first
 	Days     []SurveyDay  // by day and agent; sequences without a time are in none
+	Variety  []SurveyTools
 	Left     int64        // steps between tools that were not counted, because there were too many different ones
 }
 
@@ -58,12 +60,19 @@ type SurveyDay struct {
 	Calls, Sessions int64
 }
 
+// SurveyTools counts the different tools that were called on one day (UTC midnight), by sessions that began on it.
+type SurveyTools struct {
+	Day   time.Time
+	Tools int64
+}
+
 type surveyor struct {
 	survey Survey
 	tools  []SurveyTool // by tool id
 	pairs  map[uint64]int64
 	days   map[dayKey]*SurveyDay
 	agents map[string]bool
+	called map[int64][]uint64 // day -> the tools called on it, a bit for each id
 }
 
 type dayKey struct {
@@ -74,7 +83,7 @@ type dayKey struct {
 // Look surveys the sequences that the filter takes, in one pass over them. Its memory grows with the number of
 // different tools, pairs of tools and days, not with calls.
 func Look(ctx context.Context, src SurveySource, filter store.SequenceFilter) (*Survey, error) {
-	s := &surveyor{pairs: make(map[uint64]int64), days: make(map[dayKey]*SurveyDay), agents: make(map[string]bool)}
+	s := &surveyor{pairs: make(map[uint64]int64), days: make(map[dayKey]*SurveyDay), agents: make(map[string]bool), called: make(map[int64][]uint64)}
 	if err := src.Sequences(ctx, filter, func(seq *ingest.Sequence) error {
 		s.add(seq)
 		return ctx.Err()
@@ -158,6 +167,21 @@ func (s *surveyor) date(seq *ingest.Sequence, calls int64) {
 	}
 	d.Calls += calls
 	d.Sessions += sessions
+	s.called[key.day] = mark(s.called[key.day], seq)
+}
+
+// mark sets the bits of the tools that an agent called itself.
+func mark(called []uint64, seq *ingest.Sequence) []uint64 {
+	for i, tool := range seq.Tools {
+		if seq.Flags[i]&ingest.FlagNotAgent != 0 {
+			continue
+		}
+		for int(tool/64) >= len(called) {
+			called = append(called, 0)
+		}
+		called[tool/64] |= 1 << (tool % 64)
+	}
+	return called
 }
 
 func (s *surveyor) result(names []string) *Survey {
@@ -183,6 +207,13 @@ func (s *surveyor) result(names []string) *Survey {
 		return cmp.Or(a.Day.Compare(b.Day), cmp.Compare(a.Agent, b.Agent))
 	}) {
 		out.Days = append(out.Days, *d)
+	}
+	for _, day := range slices.Sorted(maps.Keys(s.called)) {
+		n := 0
+		for _, word := range s.called[day] {
+			n += bits.OnesCount64(word)
+		}
+		out.Variety = append(out.Variety, SurveyTools{Day: time.Unix(day, 0).UTC(), Tools: int64(n)})
 	}
 	return out
 }

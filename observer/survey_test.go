@@ -53,6 +53,10 @@ func TestSurveyCountsWhatFollowsWhat(t *testing.T) {
 		{Day: time.Date(2026, 11, 3, 0, 0, 0, 0, time.UTC), Agent: "south", Calls: 1, Sessions: 0},
 		{Day: time.Date(2026, 11, 4, 0, 0, 0, 0, time.UTC), Agent: "south", Calls: 2, Sessions: 1},
 	}, got.Days)
+	require.Equal(t, []observer.SurveyTools{
+		{Day: time.Date(2026, 11, 3, 0, 0, 0, 0, time.UTC), Tools: 3},
+		{Day: time.Date(2026, 11, 4, 0, 0, 0, 0, time.UTC), Tools: 2},
+	}, got.Variety)
 
 	one, err := observer.Look(t.Context(), observer.NewMemory(sessions), store.SequenceFilter{Agent: "south"})
 	require.NoError(t, err)

@@ -1449,6 +1449,15 @@ type ActivityReport struct {
 	Calls    int64         `json:"calls"`
 	Days     []ActivityDay `json:"days"`
 	Sessions int64         `json:"sessions"`
+
+	// Tools How many different tools agents called on each day.
+	Tools []ActivityTools `json:"tools"`
+}
+
+// ActivityTools defines model for ActivityTools.
+type ActivityTools struct {
+	Day   openapi_types.Date `json:"day"`
+	Tools int64              `json:"tools"`
 }
 
 // AgentRun defines model for AgentRun.

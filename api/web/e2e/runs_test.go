@@ -3,6 +3,8 @@
 package e2e
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/chromedp/chromedp"
@@ -164,4 +166,24 @@ func TestOverviewNamesProblems(t *testing.T) {
 	p.until(`location.pathname === '/ui/runs'`)
 	p.sees("try_stock", "failed")
 	require.NotContains(t, eval[string](p, `document.querySelector('.table').innerText`), "succeeded")
+}
+
+// The chart of the overview can count the different tools of each day, which the report tells.
+func TestOverviewCountsTheToolsOfADay(t *testing.T) {
+	s := serve(t, true)
+	var report struct{ Tools []struct{ Tools int } }
+	s.call("GET", "/api/v1/reports/activity", "", nil, &report)
+	require.NotEmpty(t, report.Tools)
+	p := s.open(s.admin)
+	p.visit("/")
+	p.settled()
+	p.click("button", "Tools")
+	p.until(`location.search.includes('chart=tools')`)
+	p.sees("different tools called")
+	label := eval[string](p, `document.querySelector('.chart svg').getAttribute('aria-label')`)
+	days := strings.Split(strings.TrimPrefix(label, "tools: "), ", ")
+	require.Len(t, days, len(report.Tools), label)
+	for i, day := range days {
+		require.True(t, strings.HasSuffix(day, fmt.Sprint(" ", report.Tools[i].Tools)), "%s, %v", day, report.Tools[i])
+	}
 }

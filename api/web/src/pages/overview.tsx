@@ -108,9 +108,14 @@ function Savings({ r, from, range: key }: { r: Schemas['SavingsReport']; from?: 
 const dayName = new Intl.DateTimeFormat(undefined, { month: 'short', day: 'numeric', timeZone: 'UTC' })
 const told = 5
 
-const counted: [id: 'calls' | 'sessions' | 'agents', text: string][] = [['calls', 'Tool calls'], ['sessions', 'Sessions'], ['agents', 'Agents']]
+const counted: [id: 'calls' | 'sessions' | 'agents' | 'tools', text: string][] = [
+  ['calls', 'Tool calls'],
+  ['sessions', 'Sessions'],
+  ['agents', 'Agents'],
+  ['tools', 'Tools'],
+]
 
-/** What was recorded by day; calls and sessions by agent. */
+/** What was recorded by day; calls and sessions by agent, different tools of all of them. */
 function Activity({ a }: { a: Schemas['ActivityReport'] }) {
   const [what, setWhat] = useParam('chart', 'calls')
   const tools = useData('tools-all', (signal) => get('/api/v1/tools', { query: { limit: 500 }, signal }))
@@ -140,18 +145,25 @@ function seriesOf(a: Schemas['ActivityReport'], what: string): { series: Series[
   const last = Date.parse(a.days.at(-1)!.day)
   const n = Math.min(400, Math.round((last - first) / 86_400_000) + 1)
   const begin = last - (n - 1) * 86_400_000
+  const labels = Array.from({ length: n }, (_, i) => dayName.format(begin + i * 86_400_000))
+  const at = (day: string) => Math.round((Date.parse(day) - begin) / 86_400_000)
+  if (what === 'tools') {
+    const values = new Array<number>(n).fill(0)
+    for (const d of a.tools) if (at(d.day) >= 0) values[at(d.day)] = d.tools
+    return { series: [{ name: 'different tools called', values }], labels }
+  }
   const sums = new Map<string, number>()
   for (const d of a.days) sums.set(d.agent, (sums.get(d.agent) ?? 0) + size(d))
   const top = what === 'agents' ? [] : [...sums].sort((x, y) => y[1] - x[1]).slice(0, told).map(([name]) => name)
   const rest = what === 'agents' ? ['agents at work'] : sums.size > told ? ['others'] : []
   const series = [...top.map((name) => name || 'unnamed'), ...rest].map((name) => ({ name, values: new Array<number>(n).fill(0) }))
   for (const d of a.days) {
-    const i = Math.round((Date.parse(d.day) - begin) / 86_400_000)
+    const i = at(d.day)
     const k = top.indexOf(d.agent)
     const s = series[k >= 0 ? k : series.length - 1]
     if (s && i >= 0) s.values[i] = (s.values[i] ?? 0) + size(d)
   }
-  return { series, labels: Array.from({ length: n }, (_, i) => dayName.format(begin + i * 86_400_000)) }
+  return { series, labels }
 }
 
 function FlowsTable({ r }: { r: Schemas['SavingsReport'] }) {
