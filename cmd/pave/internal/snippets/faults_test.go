@@ -122,14 +122,13 @@ binding: {kind: http, method: POST, url: BASE/payments}
 // the next run reaches the new server.
 func TestAnMCPServerThatRestartsUnderACall(t *testing.T) {
 	var paid atomic.Int64
-	breaks := true
+	var broke atomic.Bool
 	var web *httptest.Server
 	fresh := func() http.Handler {
 		server := mcp.NewServer(&mcp.Implementation{Name: "bank", Version: "1"}, nil)
 		server.AddTool(&mcp.Tool{Name: "pay", InputSchema: json.RawMessage(`{"type":"object","properties":{"amount":{"type":"integer"}},"required":["amount"]}`)},
 			func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-				if paid.Add(1); breaks {
-					breaks = false
+				if paid.Add(1); broke.CompareAndSwap(false, true) {
 					go web.CloseClientConnections()
 					time.Sleep(100 * time.Millisecond)
 				}
@@ -143,8 +142,8 @@ func TestAnMCPServerThatRestartsUnderACall(t *testing.T) {
 		return mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, nil)
 	}
 	var handler atomic.Pointer[http.Handler]
-	now := fresh()
-	handler.Store(&now)
+	before := fresh()
+	handler.Store(&before)
 	web = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*handler.Load()).ServeHTTP(w, r) }))
 	t.Cleanup(web.Close)
 	s := serve(t, func(o *app.Options) { o.EgressAllow = []string{strings.TrimPrefix(web.URL, "http://")} })
@@ -170,8 +169,8 @@ binding: {kind: mcp, server: bank, tool: pay}
 	assert.Zero(t, step.RetryCount)
 	assert.EqualValues(t, 1, paid.Load(), "what may have happened is not done again, also where the flow asks for retries")
 
-	now = fresh() // knows no session of before
-	handler.Store(&now)
+	after := fresh() // knows no session of before
+	handler.Store(&after)
 	require.Equal(t, gen.RunStatusSucceeded, s.run("pay", `{"amount":7}`).Status)
 	assert.EqualValues(t, 2, paid.Load())
 }
