@@ -60,6 +60,34 @@ func TestAgentFrameworksCallFlows(t *testing.T) {
 	}
 }
 
+// Tools of LangChain itself, served by the worker snippet that wraps them.
+func TestLangChainToolsAreServed(t *testing.T) {
+	s := serve(t, nil)
+	s.tools(leadTools)
+	s.activate(leadFlow)
+	program := filepath.Join(installed(t, pythonClients), "bin", "python")
+	start(t, folder(t, "worker", "python"), program, "-u", "-B", "-c", `
+import sys
+from langchain_core.tools import tool
+from langchain_worker import serve_langchain
+@tool
+def score_lead(email: str) -> dict:
+    """Scores a lead."""
+    return {"score": len(email), "big": 9007199254740993}
+@tool
+def check_lead(score: int) -> str:
+    """Checks a score."""
+    if score > 20: raise ValueError("no such lead")
+    return "good"
+serve_langchain(sys.argv[1], "crm", [score_lead, check_lead], sys.argv[2])`, s.address, s.key("service:worker", gen.ScopeWork))
+	good := s.run("judge_lead", `{"email":"ann@example.com"}`)
+	require.Equal(t, gen.RunStatusSucceeded, good.Status, string(good.Record))
+	assert.Equal(t, canonical(t, `{"score":15,"big":9007199254740993,"verdict":"good"}`), canonical(t, string(good.Output)))
+	bad := s.run("judge_lead", `{"email":"a-very-long-address@example.com"}`)
+	require.Equal(t, gen.RunStatusFailed, bad.Status)
+	assert.Contains(t, bad.ErrorMessage, "no such lead")
+}
+
 func installed(t *testing.T, at string) string {
 	t.Helper()
 	dir := os.Getenv(at)
