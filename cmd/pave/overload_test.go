@@ -84,7 +84,7 @@ func overload(t *testing.T, s *killable, mostMiB int) {
 	require.Positive(t, stored[0].Load())
 	require.Positive(t, stored[1].Load())
 	require.Zero(t, other.Load(), "every answer is one that a sender can act on")
-	require.Less(t, cut.Load(), refused.Load(), "and most requests get one")
+	require.LessOrEqual(t, cut.Load(), refused.Load(), "and most that are refused get one")
 	require.Less(t, peak, mostMiB)
 	require.Eventually(t, func() bool {
 		status, _ := overloadPost(t.Context(), s.addr.Load().(string)+"/api/v1/tool-calls", key, "application/x-ndjson", []byte(`{"tool":"t","session_id":"after","call_id":"c"}`))
