@@ -32,11 +32,11 @@ type SurveySource interface {
 type Survey struct {
 	Sessions int64
 	Calls    int64
-	Tools    []SurveyTool // by calls, most first
-	Edges    []SurveyEdge // by count, most first
-	Days     []SurveyDay  // by day and agent; sequences without a time are in none
-	Variety  []SurveyTools
-	Left     int64        // steps between tools that were not counted, because there were too many different ones
+	Tools    []SurveyTool  // by calls, most first
+	Edges    []SurveyEdge  // by count, most first
+	Days     []SurveyDay   // by day and agent; sequences without a time are in none
+	Variety  []SurveyTools // by day, like Days
+	Left     int64         // steps between tools that were not counted, because there were too many different ones
 }
 
 // SurveyTool is a node: how often a tool was called, and how often a stretch began or ended with it.
