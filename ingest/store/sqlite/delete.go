@@ -43,15 +43,10 @@ func (s *Store) Delete(ctx context.Context, tenant string, sessionIDs []string) 
 
 // checkpoint moves the write-ahead log into the database and cuts it; readers of older states may keep it from that.
 func (w *writer) checkpoint(ctx context.Context) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-w.turn:
+	if err := w.wait(ctx); err != nil {
+		return err
 	}
-	defer func() { w.turn <- struct{}{} }()
-	if w.closed {
-		return errClosed
-	}
+	defer w.done()
 	_, err := w.conn.ExecContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)")
 	return err
 }

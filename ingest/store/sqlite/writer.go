@@ -126,18 +126,29 @@ func (w *writer) forget(ctx context.Context) error {
 		Scan(&w.lastName, &w.lastBlock, &w.lastSegment)
 }
 
-// transaction waits for its turn and runs fn in a transaction that is on disk when this returns nil. A context that
-// ends while waiting leaves nothing written; what has begun is finished, as it is short and half of it is of no use.
-func (w *writer) transaction(ctx context.Context, fn func(context.Context) error) (err error) {
+// wait takes the turn, which done gives back, unless the context ends before or the writer is closed.
+func (w *writer) wait(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-w.turn:
 	}
-	defer func() { w.turn <- struct{}{} }()
 	if w.closed {
+		w.done()
 		return errClosed
 	}
+	return nil
+}
+
+func (w *writer) done() { w.turn <- struct{}{} }
+
+// transaction waits for its turn and runs fn in a transaction that is on disk when this returns nil. A context that
+// ends while waiting leaves nothing written; what has begun is finished, as it is short and half of it is of no use.
+func (w *writer) transaction(ctx context.Context, fn func(context.Context) error) (err error) {
+	if err := w.wait(ctx); err != nil {
+		return err
+	}
+	defer w.done()
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -158,7 +169,7 @@ func (w *writer) transaction(ctx context.Context, fn func(context.Context) error
 
 func (w *writer) close() error {
 	<-w.turn
-	defer func() { w.turn <- struct{}{} }()
+	defer w.done()
 	if w.closed {
 		return nil
 	}
