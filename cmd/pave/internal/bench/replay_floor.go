@@ -203,22 +203,25 @@ func (d *replayDomain) harmless(minExact float64) replay.Floor {
 		}
 		return saved, harm, seen
 	}
-	best, most := lenient, -1
 	_, harm, seen := try(lenient)
 	if harm == 0 && seen >= enoughWindows {
 		return replay.Floor{MinExact: minExact, MinClean: lenient}
 	}
+	best := lenient
 	if harm > 0 {
 		best = replay.Clean{Plain: never, Derived: never, Options: never}
-	}
-	for i := 0; harm > 0 && i < len(minCleans)*len(minCleans); i++ {
-		clean := replay.Clean{Plain: minCleans[i/len(minCleans)], Derived: never, Options: minCleans[i%len(minCleans)]}
-		if saved, harm, _ := try(clean); harm == 0 && saved > most {
-			best, most = clean, saved
+		most := -1
+		for _, plain := range minCleans {
+			for _, options := range minCleans {
+				clean := replay.Clean{Plain: plain, Derived: never, Options: options}
+				if saved, harm, _ := try(clean); harm == 0 && saved > most {
+					best, most = clean, saved
+				}
+			}
 		}
 	}
-	best = replay.Clean{Plain: caution * best.Plain, Derived: caution * best.Derived, Options: caution * best.Options}
-	return replay.Floor{MinExact: minExact, MinClean: best}
+	return replay.Floor{MinExact: minExact, MinClean: replay.Clean{
+		Plain: caution * best.Plain, Derived: caution * best.Derived, Options: caution * best.Options}}
 }
 
 // crossValidate scores what a floor chooses on the folds that were kept back.
