@@ -3,9 +3,10 @@ import { del, get, post, useData, type Schemas } from '../../api'
 import { Ago, Time } from '../../format'
 import { Ask, Check, Choice, Several, Text } from '../../parts/form'
 import { State } from '../../parts/marks'
-import { Card, Copy, Dialog } from '../../parts/page'
+import { Card } from '../../parts/page'
 import { Show } from '../../parts/states'
 import { Cells, type Head } from '../../parts/cells'
+import { Secret } from './secret'
 
 type Key = Schemas['ApiKey']
 
@@ -95,19 +96,11 @@ export function Keys() {
   )
 }
 
-/** A secret that is shown once. */
-function Secret({ made, note, close }: { made: Schemas['ApiKeyCreated']; note: string; close: () => void }) {
+function MadeKey({ made, note, close }: { made: Schemas['ApiKeyCreated']; note: string; close: () => void }) {
   return (
-    <Dialog title={`The key of ${made.key.principal}`} close={close}>
-      <p>{note} This is the only time that it is shown.</p>
-      <p class="secret mono">{made.secret}</p>
-      <div class="actions">
-        <Copy text={made.secret} />
-        <button type="button" data-first onClick={close}>
-          Done
-        </button>
-      </div>
-    </Dialog>
+    <Secret title={`The key of ${made.key.principal}`} secret={made.secret} close={close}>
+      {note} This is the only time that it is shown.
+    </Secret>
   )
 }
 
@@ -116,7 +109,7 @@ function NewKey({ close }: { close: () => void }) {
   const [chosen, setChosen] = useState<Schemas['Scope'][]>(['read'])
   const [days, setDays] = useState('90')
   const [made, setMade] = useState<Schemas['ApiKeyCreated']>()
-  if (made) return <Secret made={made} note="" close={close} />
+  if (made) return <MadeKey made={made} note="" close={close} />
   const act = async () => setMade(await post('/api/v1/api-keys', { body: { principal, scopes: chosen, ...(days ? { expires_at: new Date(Date.now() + Number(days) * day * 1000).toISOString() } : {}) } }))
   return (
     <Ask title="New key" close={close} submit="Make the key" act={act} ready={chosen.length > 0}>
@@ -131,7 +124,7 @@ function NewKey({ close }: { close: () => void }) {
 function Rotate({ k, close }: { k: Key; close: () => void }) {
   const [grace, setGrace] = useState(String(day))
   const [made, setMade] = useState<Schemas['ApiKeyCreated']>()
-  if (made) return <Secret made={made} note="The old key and this one are both valid until the old one ends." close={close} />
+  if (made) return <MadeKey made={made} note="The old key and this one are both valid until the old one ends." close={close} />
   const act = async () => setMade(await post('/api/v1/api-keys/{id}/rotate', { path: { id: k.id }, body: { grace_seconds: Number(grace) } }))
   return (
     <Ask title={`Rotate the key of ${k.principal}`} close={close} submit="Make the successor" act={act}>

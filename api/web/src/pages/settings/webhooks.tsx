@@ -4,10 +4,11 @@ import { Ago, count, Time } from '../../format'
 import { Cells, type Head } from '../../parts/cells'
 import { Ask, Form, Several, Text } from '../../parts/form'
 import { State, Tag } from '../../parts/marks'
-import { Card, Copy, Dialog, useAction } from '../../parts/page'
+import { Card, Dialog, useAction } from '../../parts/page'
 import { Problem, Show } from '../../parts/states'
 import { Tree } from '../../parts/tree'
 import { useParam } from '../../router'
+import { Secret } from './secret'
 
 type Hook = Schemas['Webhook']
 type Delivery = Schemas['Delivery']
@@ -154,18 +155,9 @@ function NewHook({ close }: { close: () => void }) {
   const [made, setMade] = useState<Schemas['WebhookCreated']>()
   if (made)
     return (
-      <Dialog title="The key of its signatures" close={close}>
-        <p>
-          Each request has <code>Pave-Signature: t=UNIX,v1=HEX</code>, the HMAC-SHA-256 of <code>UNIX.BODY</code> under this key. It is shown only now.
-        </p>
-        <p class="secret mono">{made.secret}</p>
-        <div class="actions">
-          <Copy text={made.secret} />
-          <button type="button" data-first onClick={close}>
-            Done
-          </button>
-        </div>
-      </Dialog>
+      <Secret title="The key of its signatures" secret={made.secret} close={close}>
+        Each request has <code>Pave-Signature: t=UNIX,v1=HEX</code>, the HMAC-SHA-256 of <code>UNIX.BODY</code> under this key. It is shown only now.
+      </Secret>
     )
   return (
     <Dialog title="New webhook" close={close}>
