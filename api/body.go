@@ -2,6 +2,7 @@ package api
 
 import (
 	"io"
+	"net/http"
 
 	"github.com/labstack/echo/v4"
 
@@ -16,6 +17,9 @@ func (s *Server) bodyLimits(next echo.HandlerFunc) echo.HandlerFunc {
 			return next(c)
 		}
 		r := c.Request()
+		if r.Body == http.NoBody && r.Header.Get(echo.HeaderContentEncoding) == "" {
+			return next(c)
+		}
 		body, err := ingest.Inflate(r.Body, r.Header.Get(echo.HeaderContentEncoding), s.opts.Limits)
 		if err != nil {
 			return err

@@ -124,7 +124,7 @@ func (d *docsDocument) page(c *contract) docsPage {
 	for path, methods := range d.Paths {
 		for method, source := range methods {
 			op := d.operation(path, strings.ToUpper(method), source)
-			if known := c.operations[op.Method+" "+echoPath(path)]; known != nil {
+			if known := c.operations[route{op.Method, echoPath(path)}]; known != nil {
 				op.Scopes = scopeList(known.scopes)
 			}
 			byTag[source.Tags[0]] = append(byTag[source.Tags[0]], op)

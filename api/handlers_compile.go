@@ -64,8 +64,11 @@ func (h *handlers) ExportFlow(ctx context.Context, r gen.ExportFlowRequestObject
 
 // GetFlowSchema serves the schema of flow files.
 func (h *handlers) GetFlowSchema(context.Context, gen.GetFlowSchemaRequestObject) (gen.GetFlowSchemaResponseObject, error) {
-	return rawJSON(flows.FormatSchema()), nil
+	return flowSchema, nil
 }
+
+// flowSchema is only read.
+var flowSchema = rawJSON(flows.FormatSchema())
 
 // rawJSON is an answer that is JSON already.
 type rawJSON []byte

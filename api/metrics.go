@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"net/http"
+	"regexp"
 	"strconv"
 	"time"
 
@@ -19,6 +20,9 @@ type metrics struct {
 	records  *prometheus.CounterVec
 }
 
+// heapLive is the heap as the last collection left it, which tells growth from garbage.
+var heapLive = regexp.MustCompile(`^/gc/heap/live:bytes$`)
+
 func newMetrics(status Status, mining Mining) *metrics {
 	m := &metrics{
 		registry: prometheus.NewRegistry(),
@@ -30,7 +34,8 @@ func newMetrics(status Status, mining Mining) *metrics {
 		records: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "pave_ingest_records_total", Help: "Records of the JSON API by outcome."}, []string{"outcome"}),
 	}
-	m.registry.MustRegister(m.requests, m.seconds, m.records, collectors.NewGoCollector(),
+	m.registry.MustRegister(m.requests, m.seconds, m.records,
+		collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(collectors.GoRuntimeMetricsRule{Matcher: heapLive})),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	if status != nil {
 		m.registry.MustRegister(&storeCollector{status: status})

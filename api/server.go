@@ -125,23 +125,23 @@ func clientAddress(proxies []netip.Prefix) echo.IPExtractor {
 
 // operation is the contract's entry for the matched route, nil when there is none.
 func (s *Server) operation(c echo.Context) *operation {
-	return s.contract.operations[c.Request().Method+" "+c.Path()]
+	return s.contract.operations[route{c.Request().Method, c.Path()}]
 }
 
 // checkRoutes refuses a route that the contract does not have, which nothing would guard, and an operation without
 // a route.
 func (s *Server) checkRoutes() error {
-	have := make(map[string]bool)
-	for _, route := range s.echo.Routes() {
-		key := route.Method + " " + route.Path
+	have := make(map[route]bool)
+	for _, r := range s.echo.Routes() {
+		key := route{r.Method, r.Path}
 		if s.contract.operations[key] == nil {
-			return fmt.Errorf("route %s is not in openapi.yaml", key)
+			return fmt.Errorf("route %s %s is not in openapi.yaml", key.method, key.path)
 		}
 		have[key] = true
 	}
 	for key := range s.contract.operations {
 		if !have[key] {
-			return fmt.Errorf("operation %s of openapi.yaml has no route", key)
+			return fmt.Errorf("operation %s %s of openapi.yaml has no route", key.method, key.path)
 		}
 	}
 	return nil
@@ -168,17 +168,21 @@ func (s *Server) observe(next echo.HandlerFunc) echo.HandlerFunc {
 		took := time.Since(start)
 		s.metrics.request(name, c.Response().Status, took)
 		s.lostRequest(name, c.Response().Status, start)
-		s.log.DebugContext(c.Request().Context(), "request", "request_id", id.String(), "operation", name,
-			"status", c.Response().Status, "duration_ms", took.Milliseconds(), "peer", c.RealIP())
+		if ctx := c.Request().Context(); s.log.Enabled(ctx, slog.LevelDebug) { // the arguments cost more than most requests' work
+			s.log.DebugContext(ctx, "request", "request_id", id.String(), "operation", name,
+				"status", c.Response().Status, "duration_ms", took.Milliseconds(), "peer", c.RealIP())
+		}
 		return nil
 	}
 }
 
+// sameOrigin is made once: echo calls its middleware for every request.
+var sameOrigin = http.NewCrossOriginProtection()
+
 // crossOrigin refuses state-changing requests that a browser sends from a foreign page.
 func crossOrigin(next echo.HandlerFunc) echo.HandlerFunc {
-	protection := http.NewCrossOriginProtection()
 	return func(c echo.Context) error {
-		if err := protection.Check(c.Request()); err != nil {
+		if err := sameOrigin.Check(c.Request()); err != nil {
 			return flows.NewError(flows.CodeForbidden, "this is a request of a page from another origin")
 		}
 		return next(c)

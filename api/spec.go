@@ -61,8 +61,11 @@ func (l *lazySchema) get() (*jsonschema.Schema, error) {
 // contract is the parsed openapi.yaml.
 type contract struct {
 	json       []byte
-	operations map[string]*operation // "GET /api/v1/flows/:name", as echo names routes
+	operations map[route]*operation
 }
+
+// route is how echo names one: GET and /api/v1/flows/:name.
+type route struct{ method, path string }
 
 const specURL = "pave:openapi.json"
 
@@ -112,7 +115,7 @@ var loadContract = sync.OnceValues(func() (*contract, error) {
 	if err := json.Unmarshal(raw, &doc); err != nil {
 		return nil, fmt.Errorf("openapi.yaml: %w", err)
 	}
-	c := &contract{json: raw, operations: make(map[string]*operation)}
+	c := &contract{json: raw, operations: make(map[route]*operation)}
 	compile := schemaCompiler(raw)
 	for path, methods := range doc.Paths {
 		for method, op := range methods {
@@ -120,7 +123,7 @@ var loadContract = sync.OnceValues(func() (*contract, error) {
 			if err != nil {
 				return nil, err
 			}
-			c.operations[o.method+" "+echoPath(path)] = o
+			c.operations[route{o.method, echoPath(path)}] = o
 		}
 	}
 	return c, nil

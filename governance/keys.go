@@ -100,10 +100,7 @@ func newKey(c *change, req KeyRequest) (store.KeyRow, string) {
 }
 
 func apiKey(row store.KeyRow) APIKey {
-	k := APIKey{ID: row.ID, Prefix: row.Prefix, Principal: row.Principal, CreatedAt: row.CreatedAt, Revoked: row.Revoked}
-	for _, scope := range strings.Fields(row.Scopes) {
-		k.Scopes = append(k.Scopes, Scope(scope))
-	}
+	k := APIKey{ID: row.ID, Prefix: row.Prefix, Principal: row.Principal, Scopes: scopesOf(row), CreatedAt: row.CreatedAt, Revoked: row.Revoked}
 	if !row.ExpiresAt.IsZero() {
 		k.ExpiresAt = &row.ExpiresAt
 	}
@@ -111,6 +108,13 @@ func apiKey(row store.KeyRow) APIKey {
 		k.LastUsed = &row.LastUsed
 	}
 	return k
+}
+
+func scopesOf(row store.KeyRow) (scopes []Scope) {
+	for _, scope := range strings.Fields(row.Scopes) {
+		scopes = append(scopes, Scope(scope))
+	}
+	return scopes
 }
 
 // Keys lists the keys, oldest first.
@@ -211,7 +215,7 @@ func (s *Service) Authenticate(ctx context.Context, secret string) (Actor, error
 	if !ok || !ok2 || len(prefix) != keyPrefixLen {
 		return Actor{}, refused
 	}
-	row, err := s.keyByPrefix(ctx, prefix)
+	key, err := s.keyByPrefix(ctx, prefix)
 	if errors.Is(err, store.ErrNotFound) {
 		return Actor{}, refused
 	}
@@ -219,36 +223,43 @@ func (s *Service) Authenticate(ctx context.Context, secret string) (Actor, error
 		return Actor{}, visible(err)
 	}
 	hash := sha256.Sum256([]byte(secret))
-	if subtle.ConstantTimeCompare(hash[:], row.Hash) != 1 || row.Revoked {
+	if subtle.ConstantTimeCompare(hash[:], key.Hash) != 1 || key.Revoked {
 		return Actor{}, refused
 	}
 	now := s.now()
-	if !row.ExpiresAt.IsZero() && !now.Before(row.ExpiresAt) {
+	if !key.ExpiresAt.IsZero() && !now.Before(key.ExpiresAt) {
 		return Actor{}, refused
 	}
-	s.touch(ctx, row, now)
-	return Actor{Tenant: row.Tenant, Principal: row.Principal, Scopes: apiKey(row).Scopes, Key: prefix}, nil
+	s.touch(ctx, key.KeyRow, now)
+	return Actor{Tenant: key.Tenant, Principal: key.Principal, Scopes: key.scopes, Key: prefix}, nil
+}
+
+// knownKey is a key in the cache. Its scopes are shared by all requests of the key and only read.
+type knownKey struct {
+	store.KeyRow
+	scopes []Scope
 }
 
 // keyByPrefix reads through the cache of keys that exist; strangers' prefixes are not kept, so it stays small.
-func (s *Service) keyByPrefix(ctx context.Context, prefix string) (row store.KeyRow, err error) {
+func (s *Service) keyByPrefix(ctx context.Context, prefix string) (key knownKey, err error) {
 	s.keysMu.RLock()
-	row, ok := s.keys[prefix]
+	key, ok := s.keys[prefix]
 	s.keysMu.RUnlock()
 	if ok {
-		return row, nil
+		return key, nil
 	}
 	// The lock is held over the read, so that a revocation that comes between is not undone by the cache.
 	s.keysMu.Lock()
 	defer s.keysMu.Unlock()
 	err = s.db.View(ctx, func(r *store.Reader) error {
-		row, err = r.KeyByPrefix(prefix)
+		key.KeyRow, err = r.KeyByPrefix(prefix)
 		return err
 	})
 	if err == nil {
-		s.keys[prefix] = row
+		key.scopes = slices.Clip(scopesOf(key.KeyRow))
+		s.keys[prefix] = key
 	}
-	return row, err
+	return key, err
 }
 
 // touch notes the use of a key, at most once per touchEvery. It is for people's information: a failure is

@@ -27,7 +27,7 @@ func TestNotingUseRevivesNoRevokedKey(t *testing.T) {
 	require.NoError(t, s.RevokeKey(ctx, admin, key.ID))
 	_, err = s.Authenticate(ctx, secret)
 	require.Equal(t, flows.CodeUnauthenticated, flows.CodeOf(err))
-	s.touch(ctx, row, time.Now())
+	s.touch(ctx, row.KeyRow, time.Now())
 	_, err = s.Authenticate(ctx, secret)
 	require.Equal(t, flows.CodeUnauthenticated, flows.CodeOf(err))
 }

@@ -62,13 +62,13 @@ type Service struct {
 	servers   map[string]knownServer // by tenant/name
 
 	keysMu sync.RWMutex
-	keys   map[string]store.KeyRow // by prefix; only keys that exist
+	keys   map[string]knownKey // by prefix; only keys that exist
 }
 
 // New builds a Service over an open state store.
 func New(opts Options) *Service {
 	s := &Service{db: opts.Store, check: opts.Check, stats: opts.Stats, replayer: opts.Replayer, estimate: opts.Estimate, solo: opts.Solo,
-		log: opts.Logger, now: opts.Now, newID: opts.NewID, keys: map[string]store.KeyRow{}, servers: map[string]knownServer{}}
+		log: opts.Logger, now: opts.Now, newID: opts.NewID, keys: map[string]knownKey{}, servers: map[string]knownServer{}}
 	if s.estimate == (EstimateProfile{}) {
 		s.estimate = DefaultEstimate
 	}

@@ -86,11 +86,12 @@ type benchAPICmd struct {
 	Calls     int    `help:"Recorded calls." env:"PAVE_CALLS" default:"10000000"`
 	Proposals int    `help:"Proposals that wait." env:"PAVE_PROPOSALS" default:"10000"`
 	Requests  int    `help:"Requests between the two looks at memory." env:"PAVE_REQUESTS" default:"100000"`
+	Dir       string `help:"Folder to keep the installation in and to take it from the next time; without it, it is made and removed." env:"PAVE_BENCH_DIR" type:"path" placeholder:"DIR"`
 }
 
 // Run measures the API.
 func (c *benchAPICmd) Run(e *env) error {
-	return runBench(e, bench.API{Engine: c.Engine, DSN: c.Dsn, Calls: c.Calls, Proposals: c.Proposals, Requests: c.Requests}, c.Chserver)
+	return runBench(e, bench.API{Engine: c.Engine, DSN: c.Dsn, Calls: c.Calls, Proposals: c.Proposals, Requests: c.Requests, Dir: c.Dir}, c.Chserver)
 }
 
 type benchProcessCmd struct{}

@@ -1,20 +1,17 @@
 package bench
 
 import (
-	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -32,6 +29,7 @@ type API struct {
 	Calls     int    // recorded, in sessions of sessionCalls
 	Proposals int    // that wait
 	Requests  int    // between the two looks at memory
+	Dir       string // keeps the installation for the next time; "" makes one and removes it
 }
 
 // APIResult is `pave bench api`.
@@ -51,7 +49,9 @@ type APIResult struct {
 	ReportP95MS     map[string]float64 `json:"report_p95_ms"`
 	ReportMS        map[string]float64 `json:"report_median_ms"`
 	ReportCPUMS     map[string]float64 `json:"report_cpu_ms"` // of the service, a request
-	Memory          APIMemory          `json:"memory"`
+	// Of the ClickHouse server that this bench started, a request.
+	ReportEngineCPUMS map[string]float64 `json:"report_engine_cpu_ms,omitempty"`
+	Memory            APIMemory          `json:"memory"`
 }
 
 // APIOverhead compares requests that need a key and pass the whole stack with handlers of echo alone.
@@ -61,11 +61,15 @@ type APIOverhead struct {
 	PaveList float64 `json:"pave_reads"` // an empty list from the state store
 }
 
-// APIMemory is the resident set of the service before and after requests.
+// APIMemory is the memory of the service before and after requests; the heap is what lived at the last collection.
 type APIMemory struct {
-	Requests   int     `json:"requests"`
-	RSSMBStart float64 `json:"rss_mb_start"`
-	RSSMBEnd   float64 `json:"rss_mb_end"`
+	Requests        int     `json:"requests"`
+	RSSMBStart      float64 `json:"rss_mb_start"`
+	RSSMBEnd        float64 `json:"rss_mb_end"`
+	HeapMBStart     float64 `json:"heap_mb_start"`
+	HeapMBEnd       float64 `json:"heap_mb_end"`
+	GoroutinesStart int     `json:"goroutines_start"`
+	GoroutinesEnd   int     `json:"goroutines_end"`
 }
 
 const (
@@ -79,32 +83,36 @@ const (
 
 // Run implements Runner.
 func (b API) Run(ctx context.Context, env Env) (_ any, err error) {
-	dir, err := os.MkdirTemp("", "pave-bench-")
+	temporary, err := os.MkdirTemp("", "pave-bench-")
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	defer func() { err = errors.Join(err, os.RemoveAll(temporary)) }()
 	res := APIResult{Head: env.head("api"), Engine: b.Engine, Proposals: b.Proposals}
 	env.note("%d requests without a network", overheadRequests*overheadRounds)
-	if res.RequestOverhead, err = overhead(ctx, env, filepath.Join(dir, "empty")); err != nil {
+	if res.RequestOverhead, err = overhead(ctx, env, filepath.Join(temporary, "empty")); err != nil {
 		return nil, err
 	}
-	dsn, stop, err := Ingest{Engine: b.Engine, DSN: b.DSN}.engine(ctx, env, dir)
+	dir := cmp.Or(b.Dir, temporary)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	engine, err := startEngine(ctx, env, b.Engine, b.DSN, dir)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, stop()) }()
-	seed := installation{dir: filepath.Join(dir, "data"), dsn: dsn, calls: b.Calls, proposals: b.Proposals, note: env.note}
-	if err := seed.fill(ctx); err != nil {
-		return nil, fmt.Errorf("fill the installation: %w", err)
+	defer func() { err = errors.Join(err, engine.stop()) }()
+	seed := installation{dir: filepath.Join(dir, "data"), dsn: engine.dsn, calls: b.Calls, proposals: b.Proposals, note: env.note}
+	if err := seed.ensure(ctx); err != nil {
+		return nil, err
 	}
 	res.Calls, res.Sessions, res.Runs = seed.sessions()*sessionCalls, seed.sessions(), seed.runs()
-	s, err := serveChild(ctx, env, seed.dir, dsn)
+	s, err := serveChild(ctx, env, seed.dir, seed.dsn)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, s.stop()) }()
-	if err := b.latency(ctx, env, s, &res); err != nil {
+	if err := b.latency(ctx, env, s, engine, &res); err != nil {
 		return nil, err
 	}
 	env.note("memory over %d requests", b.Requests)
@@ -160,7 +168,7 @@ func overhead(ctx context.Context, env Env, dir string) (res APIOverhead, err er
 }
 
 // latency asks for the review list page by page, and for each report.
-func (b API) latency(ctx context.Context, env Env, s *served, res *APIResult) (err error) {
+func (b API) latency(ctx context.Context, env Env, s *served, engine *engineServer, res *APIResult) (err error) {
 	env.note("the review list")
 	var cursor string
 	used, err := s.cpuOf(func() error {
@@ -189,20 +197,31 @@ func (b API) latency(ctx context.Context, env Env, s *served, res *APIResult) (e
 	}
 	res.ReviewListCPUMS = used.Seconds() * 1000 / listRequests
 	res.ReportP95MS, res.ReportMS, res.ReportCPUMS = map[string]float64{}, map[string]float64{}, map[string]float64{}
+	if engine.pid != 0 {
+		res.ReportEngineCPUMS = map[string]float64{}
+	}
 	for _, report := range []string{"savings", "savings-by-day", "coverage", "drift", "reliability", "adoption", "activity"} {
 		env.note("the report %s", report)
 		name := strings.ReplaceAll(report, "-", "_")
-		used, err := s.cpuOf(func() error {
+		ask := func() error {
 			res.ReportP95MS[name], res.ReportMS[name], err = times(reportRequests, func(int) error {
 				var answer map[string]any
 				return s.get(ctx, "/api/v1/reports/"+report, &answer)
 			})
+			return err
+		}
+		var used time.Duration
+		ofEngine, err := engine.cpuOf(func() (err error) {
+			used, err = s.cpuOf(ask)
 			return err
 		})
 		if err != nil {
 			return err
 		}
 		res.ReportCPUMS[name] = used.Seconds() * 1000 / reportRequests
+		if engine.pid != 0 {
+			res.ReportEngineCPUMS[name] = ofEngine.Seconds() * 1000 / reportRequests
+		}
 	}
 	return nil
 }
@@ -246,120 +265,13 @@ func (b API) memory(ctx context.Context, s *served) (res APIMemory, err error) {
 	if err := ask(warmUpRequests); err != nil {
 		return res, err
 	}
-	if res.RSSMBStart, err = residentMB(s.cmd.Process.Pid); err != nil {
+	if res.RSSMBStart, res.HeapMBStart, res.GoroutinesStart, err = s.memory(ctx); err != nil {
 		return res, err
 	}
 	if err := ask(b.Requests); err != nil {
 		return res, err
 	}
 	res.Requests = b.Requests
-	res.RSSMBEnd, err = residentMB(s.cmd.Process.Pid)
+	res.RSSMBEnd, res.HeapMBEnd, res.GoroutinesEnd, err = s.memory(ctx)
 	return res, err
-}
-
-// served is a `pave serve` over a data directory, in a process of its own.
-type served struct {
-	cmd     *exec.Cmd
-	in      io.Closer
-	address string
-	key     string
-	client  *http.Client
-}
-
-func serveChild(ctx context.Context, env Env, dir, dsn string) (*served, error) {
-	cmd := exec.CommandContext(ctx, env.Program, "serve", "--data-dir", dir, "--clickhouse", dsn, "--listen", "127.0.0.1:0", "--otlp-listen", "", "--otlp-grpc-listen", "",
-		"--rate-requests", "0", "--log-level", "error", "--end-with-stdin")
-	cmd.Env = append(os.Environ(), "PAVE_CONFIG=")
-	cmd.Stderr = os.Stderr
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		return nil, err
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
-	s := &served{cmd: cmd, in: in, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: memoryClients}}}
-	lines := bufio.NewScanner(out)
-	for s.address == "" && lines.Scan() {
-		if _, rest, ok := strings.Cut(lines.Text(), "serving on "); ok {
-			s.address, _, _ = strings.Cut(rest, " ")
-		}
-	}
-	if s.address == "" {
-		return nil, errors.Join(errors.New("serve ended without its ready line"), s.stop())
-	}
-	go func() { _, _ = io.Copy(io.Discard, out) }() // ends with the process
-	if s.key, err = app.AdminKey(dir); err != nil {
-		return nil, errors.Join(err, s.stop())
-	}
-	return s, nil
-}
-
-// get reads a path; into nil drops the answer.
-func (s *served) get(ctx context.Context, path string, into any) (err error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.address+path, nil)
-	if err != nil {
-		return err
-	}
-	r.Header.Set("Authorization", "Bearer "+s.key)
-	resp, err := s.client.Do(r)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, resp.Body.Close()) }()
-	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return err
-	}
-	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("GET %s answers %d: %s", path, resp.StatusCode, body)
-	}
-	if into == nil {
-		return nil
-	}
-	return json.Unmarshal(body, into)
-}
-
-// cpuOf is the CPU that the service used during f, to 10 ms.
-func (s *served) cpuOf(f func() error) (time.Duration, error) {
-	before, err := processCPU(s.cmd.Process.Pid)
-	if err != nil {
-		return 0, err
-	}
-	if err := f(); err != nil {
-		return 0, err
-	}
-	after, err := processCPU(s.cmd.Process.Pid)
-	return after - before, err
-}
-
-// processCPU reads the user and system time of a process where /proc has it.
-func processCPU(pid int) (time.Duration, error) {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return 0, fmt.Errorf("CPU of the process: %w", err)
-	}
-	_, rest, ok := strings.Cut(string(b), ") ") // the name may hold anything else
-	fields := strings.Fields(rest)
-	if !ok || len(fields) < 13 {
-		return 0, errors.New("CPU of the process: no times")
-	}
-	ticks := int64(0)
-	for _, field := range fields[11:13] {
-		n, err := strconv.ParseInt(field, 10, 64)
-		if err != nil {
-			return 0, fmt.Errorf("CPU of the process: %w", err)
-		}
-		ticks += n
-	}
-	return time.Duration(ticks) * (time.Second / 100), nil // Linux counts in hundredths
-}
-
-func (s *served) stop() error {
-	s.client.CloseIdleConnections()
-	return errors.Join(s.in.Close(), s.cmd.Wait())
 }

@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -52,6 +54,28 @@ func (in installation) runs() int     { return max(1, in.calls/callsPerRun) }
 // at is the start of number i of n things that are spread evenly.
 func at(i, n int) time.Time {
 	return filledFrom.Add(time.Duration(float64(i) / float64(n) * float64(filledDays*24*time.Hour)))
+}
+
+// ensure fills the directory unless it was filled so before.
+func (in installation) ensure(ctx context.Context) error {
+	want := fmt.Sprintf("%d calls, %d proposals, ClickHouse %t\n", in.calls, in.proposals, in.dsn != "")
+	filled := filepath.Join(in.dir, "filled")
+	switch have, err := os.ReadFile(filled); {
+	case err == nil && string(have) == want:
+		in.note("as it was filled before: %s", strings.TrimSpace(want))
+		return nil
+	case err == nil:
+		return fmt.Errorf("%s holds %s; remove it, or ask for as many", in.dir, strings.TrimSpace(string(have)))
+	case !errors.Is(err, fs.ErrNotExist):
+		return err
+	}
+	if left, err := os.ReadDir(in.dir); err == nil && len(left) > 0 {
+		return fmt.Errorf("%s was not filled to the end; remove it", in.dir)
+	}
+	if err := in.fill(ctx); err != nil {
+		return fmt.Errorf("fill the installation: %w", err)
+	}
+	return os.WriteFile(filled, []byte(want), 0o600)
 }
 
 // fill makes the stores of the directory and what is in them.

@@ -14,7 +14,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"pave/cmd/pave/internal/app"
@@ -61,11 +60,12 @@ func (b Ingest) Run(ctx context.Context, env Env) (_ any, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	dsn, stop, err := b.engine(ctx, env, dir)
+	engine, err := startEngine(ctx, env, b.Engine, b.DSN, dir)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, stop()) }()
+	defer func() { err = errors.Join(err, engine.stop()) }()
+	dsn := engine.dsn
 	res := IngestResult{Head: env.head("ingest"), Engine: b.Engine}
 	for _, path := range []string{pathJSON, pathHTTP, pathGRPC, pathFile} {
 		env.note("%s: %d calls into %s", path, b.Calls, b.Engine)
@@ -162,45 +162,6 @@ func (b Ingest) file(ctx context.Context, env Env, data, dsn string) (res Ingest
 	n := float64(calls)
 	return IngestPath{Name: pathFile, Calls: calls, CallsPerCPUS: n / used.Seconds(), CallsPerWallS: n / time.Since(began).Seconds(),
 		CPUUsPerCall: used.Seconds() * 1e6 / n, CallsPerAppend: callsPerRequest}, nil
-}
-
-// engine returns the DSN to use, "" for SQLite, and what stops a server that was started.
-func (b Ingest) engine(ctx context.Context, env Env, dir string) (string, func() error, error) {
-	nothing := func() error { return nil }
-	switch {
-	case b.Engine == "sqlite":
-		return "", nothing, nil
-	case b.Engine != "clickhouse":
-		return "", nil, fmt.Errorf("unknown engine %q: sqlite or clickhouse", b.Engine)
-	case b.DSN != "":
-		return b.DSN, nothing, nil
-	case env.CHServer == "":
-		return "", nil, errors.New("ClickHouse needs --dsn, or --chserver with the library fetched: make chdb bin/chserver")
-	}
-	cmd := exec.CommandContext(ctx, env.CHServer, "--data", filepath.Join(dir, "clickhouse"))
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		return "", nil, err
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return "", nil, err
-	}
-	if err := cmd.Start(); err != nil {
-		return "", nil, err
-	}
-	stop := func() error { return errors.Join(in.Close(), cmd.Wait()) } // it ends when its input closes
-	lines := bufio.NewScanner(out)
-	for lines.Scan() {
-		if i := strings.Index(lines.Text(), "http"); i >= 0 {
-			go func() { // keep the pipe empty
-				for lines.Scan() {
-				}
-			}()
-			return strings.TrimSpace(lines.Text()[i:]), stop, nil
-		}
-	}
-	return "", nil, errors.Join(errors.New("the ClickHouse server did not start"), stop())
 }
 
 func (b Ingest) path(ctx context.Context, env Env, data, dsn, path string) (res IngestPath, err error) {
