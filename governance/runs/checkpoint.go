@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"sync"
 
 	"pave/executor"
 	"pave/flows/value"
@@ -72,28 +71,15 @@ func (p *progress) input() (map[string]any, error) {
 	return object, nil
 }
 
-// checkpointer keeps the checkpoints of the service's runs in the state store. Saves that meet are written in one
-// transaction, so that many runs at a time do not wait for a commit each. The checkpoint of a run is deleted in the
+// checkpointer keeps the checkpoints of the service's runs in the state store. The checkpoint of a run is deleted in the
 // transaction that writes the run's end, not here: in between a crash would leave a run that cannot go on.
-type checkpointer struct {
-	s *Service
+type checkpointer struct{ s *Service }
 
-	mu      sync.Mutex
-	waiting []*saving
-	writing bool
-}
-
-var _ executor.Checkpointer = (*checkpointer)(nil)
-
-type saving struct {
-	tenant, runID string
-	sealed        []byte
-	done          chan error
-}
+var _ executor.Checkpointer = checkpointer{}
 
 // Save implements executor.Checkpointer. Runs that the service does not keep, such as a flow that a tool calls, have
 // no checkpoints; nor is the last level's worth one where all tools may be called again.
-func (c *checkpointer) Save(ctx context.Context, cp *executor.Checkpoint) error {
+func (c checkpointer) Save(ctx context.Context, cp *executor.Checkpoint) error {
 	l := liveOf(ctx)
 	if l == nil || l.run.ID != cp.RunID || !l.careful && cp.CompletedSteps == len(l.admission.Version.Flow.Steps) {
 		return nil
@@ -102,42 +88,12 @@ func (c *checkpointer) Save(ctx context.Context, cp *executor.Checkpoint) error 
 	if err != nil {
 		return fmt.Errorf("encode checkpoint: %w", err)
 	}
-	return c.write(ctx, &saving{tenant: l.tenant, runID: cp.RunID, sealed: c.s.vault.seal(l.tenant, cp.RunID, raw), done: make(chan error, 1)})
-}
-
-// write queues a save; whoever finds nobody writing writes all that wait, its own first.
-func (c *checkpointer) write(ctx context.Context, own *saving) error {
-	c.mu.Lock()
-	c.waiting = append(c.waiting, own)
-	if c.writing {
-		c.mu.Unlock()
-		return <-own.done
-	}
-	c.writing = true
-	for len(c.waiting) > 0 {
-		batch := c.waiting
-		c.waiting = nil
-		c.mu.Unlock()
-		err := c.s.db.Update(ctx, func(tx *store.Tx) error {
-			for _, save := range batch {
-				if err := tx.Reach(save.tenant, save.runID, save.sealed); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-		for _, save := range batch {
-			save.done <- err
-		}
-		c.mu.Lock()
-	}
-	c.writing = false
-	c.mu.Unlock()
-	return <-own.done
+	sealed := c.s.vault.seal(l.tenant, cp.RunID, raw)
+	return c.s.db.Update(ctx, func(tx *store.Tx) error { return tx.Reach(l.tenant, cp.RunID, sealed) })
 }
 
 // Load implements executor.Checkpointer.
-func (c *checkpointer) Load(ctx context.Context, runID string) (cp *executor.Checkpoint, err error) {
+func (c checkpointer) Load(ctx context.Context, runID string) (cp *executor.Checkpoint, err error) {
 	l := liveOf(ctx)
 	if l == nil {
 		return nil, nil
@@ -153,4 +109,4 @@ func (c *checkpointer) Load(ctx context.Context, runID string) (cp *executor.Che
 }
 
 // Delete implements executor.Checkpointer; see the type's comment.
-func (c *checkpointer) Delete(context.Context, string) error { return nil }
+func (c checkpointer) Delete(context.Context, string) error { return nil }

@@ -142,7 +142,7 @@ func New(o Options) *Service {
 	engine := o.Engine
 	engine.Now = s.now
 	engine.Invoker = &watcher{next: engine.Invoker, now: s.now}
-	engine.Approver, engine.Checkpoints = approver{s}, &checkpointer{s: s}
+	engine.Approver, engine.Checkpoints = approver{s}, checkpointer{s}
 	if engine.Decider != nil {
 		engine.Decider = &discreet{s: s, next: engine.Decider}
 	}

@@ -45,21 +45,15 @@ func (tx *Tx) Audit(tenant string, rows ...AuditRow) error {
 	if err != nil && !errors.Is(err, ErrNotFound) {
 		return err
 	}
-	// Many rows cost less with a statement that is prepared once.
-	insert, err := tx.tx.PrepareContext(tx.ctx, `INSERT INTO audit_events (tenant, seq, at, actor, action, object, detail, prev_sum, sum)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`)
-	if err != nil {
-		return fmt.Errorf("state store: %w", classify(err))
-	}
-	defer func() { _ = insert.Close() }() // it goes with the transaction
 	for _, row := range rows {
 		seq++
 		row.Seq, row.PrevSum, row.At = seq, sum, fromMicros(micros(row.At))
 		if row.Sum, err = row.Digest(tenant); err != nil {
 			return err
 		}
-		if _, err := insert.ExecContext(tx.ctx, tenant, row.Seq, micros(row.At), row.Actor, row.Action, row.Object, []byte(row.Detail), row.PrevSum, row.Sum); err != nil {
-			return fmt.Errorf("state store: %w", classify(err))
+		if _, err := tx.exec(`INSERT INTO audit_events (tenant, seq, at, actor, action, object, detail, prev_sum, sum)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`, tenant, row.Seq, micros(row.At), row.Actor, row.Action, row.Object, []byte(row.Detail), row.PrevSum, row.Sum); err != nil {
+			return err
 		}
 		sum = row.Sum
 	}

@@ -31,14 +31,23 @@ func openPool(dsn string, conns int) (*pool, error) {
 
 // prepared is the statement of a query in the transaction; nil when it is not kept.
 func (r *Reader) prepared(query string) *sql.Stmt {
-	r.from.mu.RLock()
-	s := r.from.kept[query]
-	r.from.mu.RUnlock()
-	if s == nil {
-		r.missed = append(r.missed, query)
+	in := r.in
+	if s := in.stmts[query]; s != nil {
+		return s
+	}
+	in.from.mu.RLock()
+	kept := in.from.kept[query]
+	in.from.mu.RUnlock()
+	if kept == nil {
+		in.missed = append(in.missed, query)
 		return nil
 	}
-	return r.tx.StmtContext(r.ctx, s)
+	if in.stmts == nil {
+		in.stmts = map[string]*sql.Stmt{}
+	}
+	s := in.tx.StmtContext(r.ctx, kept)
+	in.stmts[query] = s
+	return s
 }
 
 // prepare keeps queries from now on. It needs a connection, so it comes after the transaction that missed them. A query

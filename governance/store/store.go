@@ -50,6 +50,7 @@ const readers = 4
 type DB struct {
 	write *pool
 	read  *pool
+	group *group // of what writes
 }
 
 // Open opens or creates the file at path and brings its schema up to date. A file of a newer schema is refused
@@ -66,7 +67,7 @@ func Open(ctx context.Context, path string) (*DB, error) {
 	if err != nil {
 		return nil, errors.Join(err, write.Close())
 	}
-	return &DB{write: write, read: read}, nil
+	return &DB{write: write, read: read, group: newGroup()}, nil
 }
 
 func dsn(path, extra string) string {
@@ -112,16 +113,8 @@ func (db *DB) Ping(ctx context.Context) error {
 
 // Reader reads inside one transaction. It is valid until the function that got it returns, for one goroutine.
 type Reader struct {
-	ctx  context.Context
-	tx   *sql.Tx
-	from *pool
-	// missed are the queries that were not prepared; they are when the transaction has ended.
-	missed []string
-}
-
-// Tx reads and writes inside one transaction; reads see its own writes.
-type Tx struct {
-	Reader
+	ctx context.Context
+	in  *transaction
 }
 
 // View calls fn with one consistent snapshot.
@@ -130,28 +123,10 @@ func (db *DB) View(ctx context.Context, fn func(*Reader) error) error {
 	if err != nil {
 		return fmt.Errorf("state store read: %w", classify(err))
 	}
-	r := &Reader{ctx: ctx, tx: tx, from: db.read}
-	defer db.read.prepare(ctx, &r.missed)
+	r := &Reader{ctx: ctx, in: &transaction{tx: tx, from: db.read}}
+	defer db.read.prepare(ctx, &r.in.missed)
 	defer func() { _ = tx.Rollback() }() // nothing was written; the error would say only that ctx ended
 	return fn(r)
-}
-
-// Update calls fn in the one writing transaction and commits when it returns nil; at an error nothing is kept.
-func (db *DB) Update(ctx context.Context, fn func(*Tx) error) error {
-	tx, err := db.write.BeginTx(ctx, nil)
-	if err != nil {
-		return fmt.Errorf("state store write: %w", classify(err))
-	}
-	t := &Tx{Reader{ctx: ctx, tx: tx, from: db.write}}
-	defer db.write.prepare(ctx, &t.missed)
-	defer func() { _ = tx.Rollback() }() // a no-op after Commit
-	if err := fn(t); err != nil {
-		return err
-	}
-	if err := tx.Commit(); err != nil {
-		return fmt.Errorf("state store commit: %w", classify(err))
-	}
-	return nil
 }
 
 // classify turns the engine's errors that callers act on into the errors of the contract.
@@ -171,14 +146,21 @@ func classify(err error) error {
 	return err
 }
 
-// exec runs a statement and returns the number of rows it changed.
+// exec makes a change and returns the number of rows that it changed.
 func (tx *Tx) exec(query string, args ...any) (int64, error) {
+	if err := tx.begin(); err != nil {
+		return 0, err
+	}
+	return tx.run(query, args...)
+}
+
+func (tx *Tx) run(query string, args ...any) (int64, error) {
 	var res sql.Result
 	var err error
 	if s := tx.prepared(query); s != nil {
 		res, err = s.ExecContext(tx.ctx, args...)
 	} else {
-		res, err = tx.tx.ExecContext(tx.ctx, query, args...)
+		res, err = tx.in.tx.ExecContext(tx.ctx, query, args...)
 	}
 	if err != nil {
 		return 0, fmt.Errorf("state store: %w", classify(err))
@@ -201,7 +183,7 @@ func (r *Reader) row(query string, args []any, dest ...any) error {
 	if s := r.prepared(query); s != nil {
 		found = s.QueryRowContext(r.ctx, args...)
 	} else {
-		found = r.tx.QueryRowContext(r.ctx, query, args...)
+		found = r.in.tx.QueryRowContext(r.ctx, query, args...)
 	}
 	if err := found.Scan(dest...); err != nil {
 		if errors.Is(err, sql.ErrNoRows) {
@@ -219,7 +201,7 @@ func collect[T any](r *Reader, scan func(scanner) (T, error), query string, args
 	if s := r.prepared(query); s != nil {
 		rows, err = s.QueryContext(r.ctx, args...)
 	} else {
-		rows, err = r.tx.QueryContext(r.ctx, query, args...)
+		rows, err = r.in.tx.QueryContext(r.ctx, query, args...)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("state store: %w", classify(err))
@@ -241,7 +223,7 @@ func collect[T any](r *Reader, scan func(scanner) (T, error), query string, args
 
 // each calls fn with every row of a query, one at a time.
 func each[T any](r *Reader, scan func(scanner) (T, error), fn func(T) error, query string, args ...any) error {
-	rows, err := r.tx.QueryContext(r.ctx, query, args...)
+	rows, err := r.in.tx.QueryContext(r.ctx, query, args...)
 	if err != nil {
 		return fmt.Errorf("state store: %w", classify(err))
 	}

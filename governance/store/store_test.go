@@ -92,7 +92,7 @@ func TestUpdateIsAllOrNothingAndViewCannotWrite(t *testing.T) {
 	view(t, db, func(r *Reader) error {
 		_, _, err := r.Setting("t", "x")
 		require.ErrorIs(t, err, ErrNotFound)
-		require.Error(t, (&Tx{*r}).PutSetting("t", "x", []byte(`1`), 0), "readers are read-only by the engine too")
+		require.Error(t, (&Tx{Reader: *r, caller: t.Context()}).PutSetting("t", "x", []byte(`1`), 0), "readers are read-only by the engine too")
 		return nil
 	})
 }
