@@ -53,6 +53,7 @@ var answers = map[flows.Code]answer{
 	flows.CodeEgressDenied:     {http.StatusForbidden, ExitRefused, "Egress denied"},
 	flows.CodeReplayDiverged:   {http.StatusForbidden, ExitRefused, "Replay diverged"},
 	flows.CodeShadow:           {http.StatusForbidden, ExitRefused, "Shadow pending"},
+	flows.CodeOutsideRollout:   {http.StatusConflict, ExitRefused, "Outside of the rollout"},
 }
 
 // StatusOf is the HTTP status of a code.

@@ -132,6 +132,7 @@ type Flows interface {
 	Flow(ctx context.Context, actor governance.Actor, name, version string) (*governance.FlowVersion, error)
 	SetFlowStatus(ctx context.Context, actor governance.Actor, name, version string, req governance.StatusRequest) (*governance.FlowVersion, error)
 	Rollback(ctx context.Context, actor governance.Actor, name string, req governance.RollbackRequest) (*governance.FlowVersion, error)
+	SetRollout(ctx context.Context, actor governance.Actor, name string, req governance.RolloutRequest) (*governance.FlowVersion, error)
 	FlowTests(ctx context.Context, actor governance.Actor, name, version string) (*governance.FlowVersion, []governance.GoldenTest, []*flows.Tool, error)
 }
 

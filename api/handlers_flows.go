@@ -33,9 +33,9 @@ func flowSummaries(versions []governance.FlowVersion) []gen.FlowSummary {
 		}
 		s := &out[len(out)-1]
 		s.Versions = append(s.Versions, gen.FlowVersionRef{Version: v.Flow.Version, Status: gen.FlowStatus(v.Status),
-			Digest: v.Digest, CreatedAt: utc(v.CreatedAt)})
+			Digest: v.Digest, Share: v.Share(), CreatedAt: utc(v.CreatedAt)})
 		if v.Active {
-			s.ActiveVersion = v.Flow.Version
+			s.ActiveVersion, s.Rollout = v.Flow.Version, rolloutOf(v.Rollout)
 		}
 		if v.Active || s.ActiveVersion == "" {
 			s.Description, s.Status, s.Tools = v.Flow.Description, gen.FlowStatus(v.Status), toolsOf(v.Flow)
@@ -97,6 +97,21 @@ func (h *handlers) RollbackFlow(ctx context.Context, r gen.RollbackFlowRequestOb
 	return gen.RollbackFlow200JSONResponse{FlowVersionAnswerJSONResponse: out}, err
 }
 
+// SetFlowRollout changes the share of a rollout.
+func (h *handlers) SetFlowRollout(ctx context.Context, r gen.SetFlowRolloutRequestObject) (gen.SetFlowRolloutResponseObject, error) {
+	revision, err := ifMatch(r.Params.IfMatch, 1)
+	if err != nil {
+		return nil, err
+	}
+	v, err := h.s.deps.Flows.SetRollout(ctx, actorFrom(ctx), r.Name, governance.RolloutRequest{
+		Version: r.Body.Version, Share: r.Body.Rollout, Reason: r.Body.Reason, IfRevision: revision})
+	if err != nil {
+		return nil, err
+	}
+	out, err := flowAnswer(v)
+	return gen.SetFlowRollout200JSONResponse{FlowVersionAnswerJSONResponse: out}, err
+}
+
 // GetFlowTests reads the golden tests of a version.
 func (h *handlers) GetFlowTests(ctx context.Context, r gen.GetFlowTestsRequestObject) (gen.GetFlowTestsResponseObject, error) {
 	v, tests, tools, err := h.s.deps.Flows.FlowTests(ctx, actorFrom(ctx), r.Name, r.Version)
@@ -132,6 +147,14 @@ func bumpOf(b governance.VersionBump) *gen.VersionBump {
 	return &gen.VersionBump{Level: gen.VersionBumpLevel(b.Level), From: b.From, To: b.To, Reasons: present(b.Reasons)}
 }
 
+// rolloutOf is nil when the active version serves all.
+func rolloutOf(r governance.Rollout) *gen.Rollout {
+	if !r.Partial() {
+		return nil
+	}
+	return &gen.Rollout{Version: r.Version, Share: r.Share, RestVersion: r.Rest}
+}
+
 func flowAnswer(v *governance.FlowVersion) (gen.FlowVersionAnswerJSONResponse, error) {
 	body, err := flowVersion(v)
 	return gen.FlowVersionAnswerJSONResponse{Body: body, Headers: gen.FlowVersionAnswerResponseHeaders{ETag: etag(v.Revision)}}, err
@@ -144,7 +167,7 @@ func flowVersion(v *governance.FlowVersion) (gen.FlowVersion, error) {
 	}
 	return gen.FlowVersion{
 		Name: v.Flow.Name, Version: v.Flow.Version, Digest: v.Digest, Status: gen.FlowStatus(v.Status), Active: v.Active,
-		Revision: v.Revision, ProposalID: v.ProposalID, PromotedBy: v.PromotedBy, CreatedAt: utc(v.CreatedAt), Flow: doc,
+		Share: v.Share(), Rollout: rolloutOf(v.Rollout), Revision: v.Revision, ProposalID: v.ProposalID, PromotedBy: v.PromotedBy, CreatedAt: utc(v.CreatedAt), Flow: doc,
 		Savings: Savings(v.Savings), Reason: v.Reason, Bump: bumpOf(v.Bump), Shadow: shadowOf(v.Shadow),
 	}, nil
 }

@@ -102,11 +102,11 @@ func (h *handlers) PromoteProposal(ctx context.Context, r gen.PromoteProposalReq
 	if err != nil {
 		return nil, err
 	}
-	version := ""
-	if r.Body != nil {
-		version = r.Body.Version
+	req := governance.PromoteRequest{IfRevision: revision}
+	if b := r.Body; b != nil {
+		req.Version, req.Rollout = b.Version, b.Rollout
 	}
-	v, err := h.s.deps.Proposals.Promote(ctx, actorFrom(ctx), r.ID, governance.PromoteRequest{Version: version, IfRevision: revision})
+	v, err := h.s.deps.Proposals.Promote(ctx, actorFrom(ctx), r.ID, req)
 	if err != nil {
 		return nil, err
 	}

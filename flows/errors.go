@@ -34,6 +34,7 @@ const (
 	CodeEgressDenied     Code = "egress_denied"   // the egress list does not allow the tool's address
 	CodeReplayDiverged   Code = "replay_diverged" // recorded sessions speak against a draft more than the policy allows
 	CodeShadow           Code = "shadow_pending"  // live predictions of a draft do not yet hold as the policy wants
+	CodeOutsideRollout   Code = "outside_rollout" // a flow serves a share of its callers, and this one is not among them
 )
 
 // Error is an error that a user may see: a stable code, a message that says what to do, and details that point

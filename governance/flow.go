@@ -12,7 +12,7 @@ import (
 )
 
 func flowVersion(row store.FlowVersionRow) (*FlowVersion, error) {
-	v := &FlowVersion{Digest: row.Digest, Status: flows.Status(row.Status), Active: row.Active, Revision: row.Revision,
+	v := &FlowVersion{Digest: row.Digest, Status: flows.Status(row.Status), Active: row.Active, Rollout: Rollout(row.Pointer), Revision: row.Revision,
 		ProposalID: row.ProposalID, PromotedBy: row.PromotedBy, CreatedAt: row.CreatedAt, Reason: row.Reason, StatusAt: row.StatusAt, Flow: new(flows.Flow)}
 	if err := decode(row.Flow, v.Flow); err != nil {
 		return nil, err
@@ -28,23 +28,29 @@ func (s *Service) Flows(ctx context.Context, actor Actor) ([]FlowVersion, error)
 // FlowVersions lists the versions of one flow, oldest first; name "" lists those of all.
 func (s *Service) FlowVersions(ctx context.Context, actor Actor, name string) (out []FlowVersion, err error) {
 	err = s.view(ctx, actor, ActionRead, func(r *store.Reader, tenant string, _ Policy) error {
-		rows, err := r.FlowVersions(tenant, name)
-		if err != nil {
-			return err
-		}
-		if name != "" && len(rows) == 0 {
+		if out, err = versionsIn(r, tenant, name); err == nil && name != "" && len(out) == 0 {
 			return notFound(store.ErrNotFound, "there is no flow %q", name)
 		}
-		for _, row := range rows {
-			v, err := flowVersion(row)
-			if err != nil {
-				return err
-			}
-			out = append(out, *v)
-		}
-		return nil
+		return err
 	})
 	return out, err
+}
+
+// versionsIn reads the versions of a flow, of all with name "", by name, oldest first.
+func versionsIn(r *store.Reader, tenant, name string) ([]FlowVersion, error) {
+	rows, err := r.FlowVersions(tenant, name)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]FlowVersion, 0, len(rows))
+	for _, row := range rows {
+		v, err := flowVersion(row)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, *v)
+	}
+	return out, nil
 }
 
 // Flow reads one version; "" is the one that the active pointer names.
@@ -191,42 +197,68 @@ type Admission struct {
 }
 
 // Admit says whether the actor may run a flow now: a version whose status is active, whose tools are as they
-// were pinned, and bound, and so for the flows that it calls. version "" takes the active pointer.
+// were pinned, and bound, and so for the flows that it calls. version "" takes the one that flows get that call it: the
+// active one, or while that is rolled out to some callers the one that serves the others.
 func (s *Service) Admit(ctx context.Context, actor Actor, name, version string) (a *Admission, err error) {
 	return s.Readmit(ctx, actor, name, version, nil)
 }
 
-// Readmit is Admit for a run that goes on: flows that steps call without a version have the versions that they had, by
-// name, in place of the active ones.
-func (s *Service) Readmit(ctx context.Context, actor Actor, name, version string, called map[string]string) (a *Admission, err error) {
+// AdmitCaller is Admit of a caller who names no version and gets the one that the flow's rollout gives them. Equal callers
+// get the same version while nobody changes the rollout; see Rollout. Errors: CodeOutsideRollout when none serves them.
+func (s *Service) AdmitCaller(ctx context.Context, actor Actor, name, caller string) (a *Admission, err error) {
 	err = s.view(ctx, actor, ActionRun, func(r *store.Reader, tenant string, _ Policy) error {
-		row, err := flowRowIn(r, tenant, name, version)
+		row, err := servingIn(r, tenant, name, caller)
 		if err != nil {
 			return err
 		}
-		if row.Status != string(flows.StatusActive) {
-			return flows.NewError(flows.CodeFlowStatus, fmt.Sprintf("flow %s@%s is %s; only active versions run", name, row.Version, row.Status))
-		}
-		v, err := flowVersion(row)
-		if err != nil {
-			return err
-		}
-		lib, err := declaredIn(r, tenant, v.Flow, called)
-		if err != nil {
-			return err
-		}
-		now := lib.contentOf(v.Flow)
-		if err := lib.checkCallable(v, now.called); err != nil {
-			return err
-		}
-		if len(now.unbound) > 0 {
-			return unboundError(now)
-		}
-		key, err := admissionKey(v, now.called, lib.toolset)
-		a = &Admission{Version: *v, Tools: now.tools, Flows: now.callable(), Key: key}
+		a, err = admit(r, tenant, row, nil)
 		return err
 	})
 	return a, err
+}
+
+// Readmit is Admit for a run that goes on: flows that steps call without a version have the versions that they had, by
+// name, in place of those that they would get now.
+func (s *Service) Readmit(ctx context.Context, actor Actor, name, version string, called map[string]string) (a *Admission, err error) {
+	err = s.view(ctx, actor, ActionRun, func(r *store.Reader, tenant string, _ Policy) error {
+		find := flowRowIn
+		if version == "" {
+			find = settledIn
+		}
+		row, err := find(r, tenant, name, version)
+		if err != nil {
+			return err
+		}
+		a, err = admit(r, tenant, row, called)
+		return err
+	})
+	return a, err
+}
+
+func admit(r *store.Reader, tenant string, row store.FlowVersionRow, called map[string]string) (*Admission, error) {
+	if row.Status != string(flows.StatusActive) {
+		return nil, flows.NewError(flows.CodeFlowStatus, fmt.Sprintf("flow %s@%s is %s; only active versions run", row.Name, row.Version, row.Status))
+	}
+	v, err := flowVersion(row)
+	if err != nil {
+		return nil, err
+	}
+	lib, err := declaredIn(r, tenant, v.Flow, called)
+	if err != nil {
+		return nil, err
+	}
+	now := lib.contentOf(v.Flow)
+	if err := lib.checkCallable(v, now.called); err != nil {
+		return nil, err
+	}
+	if len(now.unbound) > 0 {
+		return nil, unboundError(now)
+	}
+	key, err := admissionKey(v, now.called, lib.toolset)
+	if err != nil {
+		return nil, err
+	}
+	return &Admission{Version: *v, Tools: now.tools, Flows: now.callable(), Key: key}, nil
 }
 
 // checkCallable holds a flow and those that it calls against the tools that each was approved with, and the gates of

@@ -27,6 +27,8 @@ type model struct {
 	closed    bool
 	promoted  bool
 	edits     int
+	share     float64 // of the callers, once it is promoted
+	drifted   bool    // its tool changed since
 }
 
 func (m *model) mayApprove(who string) bool {
@@ -171,13 +173,29 @@ func TestProposalStateMachine(t *testing.T) {
 				clear(m.blocks)
 			},
 			"promote": func(rt *rapid.T) {
-				v, err := b.Promote(ctx, person.Draw(rt, "who"), m.id, governance.PromoteRequest{})
+				share := rapid.SampledFrom([]float64{0.1, 0.5, 1}).Draw(rt, "share")
+				v, err := b.Promote(ctx, person.Draw(rt, "who"), m.id, governance.PromoteRequest{Rollout: share})
 				expect(err, m.refusal())
 				if err == nil {
 					require.Equal(rt, m.digest, v.Digest)
 					require.Equal(rt, m.digest, flows.Digest(v.Flow))
 					require.Equal(rt, flows.SchemaHash(getUserAs(m.saw, effects)), v.Flow.ToolSchemaHashes["get_user"])
-					m.closed, m.promoted = true, true
+					m.closed, m.promoted, m.share = true, true, share
+				}
+			},
+			"roll out": func(rt *rapid.T) {
+				share := rapid.SampledFrom([]float64{0.2, 0.7, 1}).Draw(rt, "share")
+				_, err := b.SetRollout(ctx, person.Draw(rt, "who"), "f", governance.RolloutRequest{Version: "1.0.0", Share: share})
+				switch {
+				case !m.promoted:
+					expect(err, flows.CodeNotFound)
+				case m.share == 1:
+					expect(err, flows.CodeConflict)
+				case m.drifted && share > m.share:
+					expect(err, flows.CodeFlowStatus)
+				default:
+					expect(err, "")
+					m.share = share
 				}
 			},
 			"promote over an old revision": func(rt *rapid.T) {
@@ -186,6 +204,7 @@ func TestProposalStateMachine(t *testing.T) {
 			},
 			"change the tool": func(rt *rapid.T) {
 				m.tool++
+				m.drifted = m.promoted
 				b.apply(getUserAs(m.tool, effects))
 			},
 			"change the policy": func(rt *rapid.T) {
@@ -222,7 +241,7 @@ func TestProposalStateMachine(t *testing.T) {
 				}
 				require.True(rt, (errs[0] == nil) != (errs[1] == nil), "exactly one wins: %v, %v", errs[0], errs[1])
 				require.Equal(rt, flows.CodeConflict, flows.CodeOf(errors.Join(errs[0], errs[1])))
-				m.closed, m.promoted = true, true
+				m.closed, m.promoted, m.share = true, true, 1
 			},
 			"bulk reject": func(rt *rapid.T) {
 				if rapid.IntRange(0, 9).Draw(rt, "seldom") > 0 {
@@ -259,6 +278,9 @@ func TestProposalStateMachine(t *testing.T) {
 		versions, err := b.Flows(ctx, people[0])
 		require.NoError(rt, err)
 		require.Equal(rt, m.promoted, len(versions) == 1, "nothing is a flow that was not promoted")
+		if m.promoted {
+			require.Equal(rt, governance.Rollout{Version: "1.0.0", Share: m.share}, versions[0].Rollout)
+		}
 		b.actions() // verifies the chain
 	})
 }

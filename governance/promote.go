@@ -1,6 +1,7 @@
 package governance
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,9 +16,11 @@ import (
 )
 
 // PromoteRequest asks for a proposal to become a flow version. Version "" takes the one that the change calls for (see
-// VersionBump). IfRevision 0 means that none was given.
+// VersionBump). Rollout is the share of the callers who name no version that it is to serve, see Rollout; 0 means all.
+// IfRevision 0 means that none was given.
 type PromoteRequest struct {
 	Version    string
+	Rollout    float64
 	IfRevision int64
 }
 
@@ -26,6 +29,10 @@ type PromoteRequest struct {
 // schemas, and that the flow compiles. The version pins the schema hashes of its tools, and the recorded sessions that
 // it reproduces become its golden tests.
 func (s *Service) Promote(ctx context.Context, actor Actor, ref string, req PromoteRequest) (*FlowVersion, error) {
+	share := cmp.Or(req.Rollout, 1)
+	if err := checkShare(share); err != nil {
+		return nil, err
+	}
 	if err := s.checkBefore(ctx, actor, ref); err != nil {
 		return nil, err
 	}
@@ -42,14 +49,18 @@ func (s *Service) Promote(ctx context.Context, actor Actor, ref string, req Prom
 		if digest := flows.Digest(flow); digest != e.Digest {
 			return fmt.Errorf("promoted flow %s has digest %s, approved was %s", flow.Name, digest, e.Digest)
 		}
-		made = &FlowVersion{Flow: flow, Digest: e.Digest, Status: flows.StatusActive, Active: true, Revision: 1,
+		rollout, err := c.rollOut(flow, now, share)
+		if err != nil {
+			return err
+		}
+		made = &FlowVersion{Flow: flow, Digest: e.Digest, Status: flows.StatusActive, Active: true, Rollout: rollout, Revision: 1,
 			ProposalID: e.ID, PromotedBy: actor.Principal, CreatedAt: c.at, Savings: e.Savings, Bump: bump}
 		if err := c.insertVersion(made, now.hashes, e.Check); err != nil {
 			return err
 		}
 		e.State, e.PromotedAs = StatePromoted, flow.Name+"@"+bump.To
 		if err := c.audit("flow.promote", "flow/"+e.PromotedAs, map[string]any{"proposal": e.ID, "digest": e.Digest, "pins": now.hashes,
-			"bump": bump.Level, "reasons": bump.Reasons}); err != nil {
+			"bump": bump.Level, "reasons": bump.Reasons, "rollout": rollout.Share, "rest": rollout.Rest}); err != nil {
 			return err
 		}
 		return c.audit("proposal.promote", "proposal/"+e.ID, map[string]any{"as": e.PromotedAs, "digest": e.Digest})
@@ -234,7 +245,7 @@ func (c *change) insertVersion(v *FlowVersion, pins map[string]string, check *Re
 			return err
 		}
 	}
-	return c.SetActive(c.tenant, row.Name, row.Version)
+	return c.SetActive(c.tenant, row.Name, store.Pointer(v.Rollout))
 }
 
 func flowRow(v *FlowVersion) (store.FlowVersionRow, error) {

@@ -144,7 +144,8 @@ type FlowVersion struct {
 	Flow       *flows.Flow
 	Digest     string
 	Status     flows.Status
-	Active     bool // the flow's active pointer names this version
+	Active     bool    // the flow's active pointer names this version
+	Rollout    Rollout // of the flow
 	Revision   int64
 	ProposalID string
 	PromotedBy string

@@ -8,8 +8,8 @@ import (
 	"pave/governance/store"
 )
 
-// RollbackRequest makes another version of a flow the active one. To "" is the newest version that was made before the
-// active one. AcceptDrift pins that version's tools as they are now, when they changed since it was promoted.
+// RollbackRequest makes another version of a flow the active one. To "" is the version that serves those whom a
+// rollout leaves out, else the newest one that was made before the active one; it serves all then. AcceptDrift pins that version's tools as they are now, when they changed since it was promoted.
 // IfRevision is that of the active version; 0 means that none was given.
 type RollbackRequest struct {
 	To          string
@@ -49,8 +49,8 @@ func (s *Service) Rollback(ctx context.Context, actor Actor, name string, req Ro
 		if err := c.setStatus(to, flows.StatusActive, pins, "flow.status", "", map[string]any{"accept_drift": req.AcceptDrift}); err != nil {
 			return err
 		}
-		to.Active = true
-		if err := c.SetActive(c.tenant, name, to.Flow.Version); err != nil {
+		to.Active, to.Rollout = true, Rollout{Version: to.Flow.Version, Share: 1}
+		if err := c.SetActive(c.tenant, name, store.Pointer(to.Rollout)); err != nil {
 			return err
 		}
 		return c.audit("flow.rollback", "flow/"+name+"@"+to.Flow.Version, map[string]any{"from": from.Flow.Version, "reason": req.Reason})
@@ -65,6 +65,9 @@ func (s *Service) Rollback(ctx context.Context, actor Actor, name string, req Ro
 func (c *change) rollbackTarget(name string, active store.FlowVersionRow, version string) (*FlowVersion, error) {
 	if version == active.Version {
 		return nil, flows.NewError(flows.CodeConflict, fmt.Sprintf("%s@%s is the active version already", name, version))
+	}
+	if version == "" {
+		version = active.Pointer.Rest
 	}
 	if version != "" {
 		row, err := flowRowIn(&c.Reader, c.tenant, name, version)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"pave/flows"
@@ -14,7 +15,7 @@ import (
 type ShadowTarget struct {
 	Object  string // "proposal/<id>" or "flow/<name>@<version>"
 	Active  bool   // a flow version in service
-	Current bool   // the one that runs without a version take
+	Current bool   // the one that is offered to agents, see Offered
 	Digest  string
 	Flow    *flows.Flow
 	// Harmless says of each declared tool that the flow reaches whether it changes nothing.
@@ -64,19 +65,18 @@ func (s *Service) ShadowTargets(ctx context.Context, tenant string) (out []Shado
 			}
 			out = append(out, ShadowTarget{Object: "proposal/" + e.ID, Digest: e.Digest, Flow: e.Flow, Harmless: tools.harmless(e.Flow), Since: approvedAt(&e.Proposal)})
 		}
-		versions, err := r.FlowVersions(tenant, "")
+		versions, err := versionsIn(r, tenant, "")
 		if err != nil {
 			return err
 		}
-		for _, row := range versions {
-			if row.Status != string(flows.StatusActive) {
+		offered := Offered(versions)
+		for i := range versions {
+			v := &versions[i]
+			if v.Status != flows.StatusActive {
 				continue
 			}
-			v, err := flowVersion(row)
-			if err != nil {
-				return err
-			}
-			out = append(out, ShadowTarget{Object: shadowOfVersion(row.Name, row.Version), Active: true, Current: row.Active, Digest: row.Digest, Flow: v.Flow,
+			current := slices.ContainsFunc(offered, func(o FlowVersion) bool { return o.Flow.Name == v.Flow.Name && o.Flow.Version == v.Flow.Version })
+			out = append(out, ShadowTarget{Object: shadowOfVersion(v.Flow.Name, v.Flow.Version), Active: true, Current: current, Digest: v.Digest, Flow: v.Flow,
 				Harmless: tools.harmless(v.Flow), Since: statusSince(v)})
 		}
 		return nil

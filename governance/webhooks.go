@@ -20,6 +20,7 @@ const (
 	EventReviewSubmitted  = "review.submitted"
 	EventProposalApproved = "proposal.approved"
 	EventFlowPromoted     = "flow.promoted"
+	EventFlowRollout      = "flow.rollout_changed"
 	EventFlowRolledBack   = "flow.rolled_back"
 	EventFlowNeedsReview  = "flow.needs_review"
 	EventRunFailed        = "run.failed"
@@ -28,14 +29,14 @@ const (
 )
 
 // WebhookEvents lists the events that a webhook may subscribe to.
-var WebhookEvents = []string{EventProposalCreated, EventReviewSubmitted, EventProposalApproved, EventFlowPromoted, EventFlowRolledBack,
-	EventFlowNeedsReview, EventRunFailed, EventDrift}
+var WebhookEvents = []string{EventProposalCreated, EventReviewSubmitted, EventProposalApproved, EventFlowPromoted, EventFlowRollout,
+	EventFlowRolledBack, EventFlowNeedsReview, EventRunFailed, EventDrift}
 
 // eventOf is the event that an audited action is, beside proposal.approved, which is a state.
 var eventOf = map[string]string{
 	"proposal.create": EventProposalCreated, "proposal.submit": EventProposalCreated,
 	"proposal.approve": EventReviewSubmitted, "proposal.reject": EventReviewSubmitted, "proposal.request_changes": EventReviewSubmitted,
-	"flow.promote": EventFlowPromoted, "flow.rollback": EventFlowRolledBack, "flow.watch": EventFlowNeedsReview, "flow.drift": EventDrift,
+	"flow.promote": EventFlowPromoted, "flow.rollout": EventFlowRollout, "flow.rollback": EventFlowRolledBack, "flow.watch": EventFlowNeedsReview, "flow.drift": EventDrift,
 }
 
 // WebhookState says whether a webhook gets events.

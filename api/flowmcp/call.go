@@ -40,6 +40,8 @@ type flowCall struct {
 	bad    error // why there is no input
 	meta   map[string]any
 	header http.Header // nil over standard input and output
+	// session is that of the protocol, "" when it has no name.
+	session string
 }
 
 // caller handles the calls of one flow that come through the library.
@@ -50,6 +52,9 @@ func (s *Server) caller(o *runs.Offer) mcp.ToolHandler {
 		c.input, c.bad = arguments(req.Params.Arguments)
 		if req.Extra != nil {
 			c.header = req.Extra.Header
+		}
+		if c.session = req.Session.ID(); c.session == "" {
+			c.session, _ = ctx.Value(stdioKey{}).(string)
 		}
 		ctx, onEvent := s.progress(ctx, req)
 		return s.perform(ctx, c, onEvent)
@@ -69,9 +74,12 @@ func (s *Server) perform(ctx context.Context, c *flowCall, onEvent func(executor
 	if err != nil {
 		return refusal(c.flow, err), nil
 	}
-	req := runs.Request{Flow: c.flow.Name, Input: c.input, DynamicParams: params, OnEvent: onEvent}
+	req := runs.Request{Flow: c.flow.Name, SessionID: c.session, Input: c.input, DynamicParams: params, OnEvent: onEvent}
 	req.TraceID, req.ParentSpanID = c.trace()
 	done, err := s.run(ctx, c.actor, req)
+	if flows.CodeOf(err) == flows.CodeOutsideRollout {
+		return byHand(c, err), nil
+	}
 	if err != nil {
 		return refusal(c.flow, err), nil
 	}
@@ -248,12 +256,23 @@ func answer(run *runs.Run) *mcp.CallToolResult {
 	if c == nil {
 		c = &runs.Continuation{Reason: "the run is " + run.State}
 	}
-	raw := value.Encode(map[string]any{"flow_stopped": Stopped(run.State, run.ID, c)})
-	return &mcp.CallToolResult{Meta: meta, IsError: run.State != executor.StatusHandedBack, StructuredContent: json.RawMessage(raw),
+	return stopped(meta, run.State, run.ID, c)
+}
+
+func stopped(meta mcp.Meta, status, runID string, c *runs.Continuation) *mcp.CallToolResult {
+	raw := value.Encode(map[string]any{"flow_stopped": Stopped(status, runID, c)})
+	return &mcp.CallToolResult{Meta: meta, IsError: status != executor.StatusHandedBack, StructuredContent: json.RawMessage(raw),
 		Content: []mcp.Content{&mcp.TextContent{Text: c.Text()}, &mcp.TextContent{Text: string(raw)}}}
 }
 
-// Stopped is a continuation as a JSON object.
+// byHand answers a call that a rollout leaves out as a flow answers that stops before its first step: there is one list of
+// tools for all, and agents know how to go on from there. Nothing failed, and there is no run.
+func byHand(c *flowCall, err error) *mcp.CallToolResult {
+	meta := mcp.Meta{"pave/status": string(flows.CodeOutsideRollout), "pave/flow": c.flow.Name + "@" + c.flow.Version}
+	return stopped(meta, executor.StatusHandedBack, "", runs.NotStarted(c.flow, err.Error(), c.input))
+}
+
+// Stopped is a continuation as a JSON object; runID "" is none.
 func Stopped(status, runID string, c *runs.Continuation) map[string]any {
 	done := make([]any, len(c.Done))
 	for i, d := range c.Done {
@@ -263,7 +282,10 @@ func Stopped(status, runID string, c *runs.Continuation) map[string]any {
 	for i, name := range c.Remaining {
 		remaining[i] = name
 	}
-	out := map[string]any{"status": status, "run_id": runID, "reason": c.Reason, "done": done, "remaining": remaining, "known": nil, "next": nil}
+	out := map[string]any{"status": status, "reason": c.Reason, "done": done, "remaining": remaining, "known": nil, "next": nil}
+	if runID != "" {
+		out["run_id"] = runID
+	}
 	if c.Known != nil {
 		out["known"] = c.Known
 	}

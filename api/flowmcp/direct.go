@@ -156,7 +156,7 @@ func (s *Server) answerDirectly(w http.ResponseWriter, r *http.Request, actor go
 }
 
 func (s *Server) callDirectly(w http.ResponseWriter, r *http.Request, actor governance.Actor, id any, params map[string]any) bool {
-	c := &flowCall{actor: actor, known: true, header: r.Header}
+	c := &flowCall{actor: actor, known: true, header: r.Header, session: r.Header.Get(headerSession)}
 	if !c.read(params) || !plainID(id) {
 		return false
 	}

@@ -4,6 +4,7 @@ package flowmcp
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -145,12 +146,16 @@ func actorOf(ctx context.Context, extra *mcp.RequestExtra) (governance.Actor, bo
 	return actor, ok
 }
 
+// localKey is for the actor, stdioKey for the session of a client over standard input and output.
 type localKey struct{}
+type stdioKey struct{}
 
 // ServeStdio serves one client over standard input and output, as actor, until it goes or ctx ends.
 func (s *Server) ServeStdio(ctx context.Context, actor governance.Actor, transport mcp.Transport) error {
+	session := rand.Text()
 	s.mcp.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
 		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+			ctx = context.WithValue(ctx, stdioKey{}, session)
 			return next(context.WithValue(ctx, localKey{}, actor), method, req)
 		}
 	})

@@ -264,6 +264,28 @@ type ClientInterface interface {
 	// Corresponds with POST /api/v1/flows/{name}/rollback (the `RollbackFlow` operationId).
 	RollbackFlow(ctx context.Context, name FlowNameParam, params *RollbackFlowParams, body RollbackFlowJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// SetFlowRolloutWithBody Change the share of the callers that the active version serves, while it is being rolled out.
+	//
+	// A rollout begins with a promotion and ends with a share of 1, a rollback or another promotion. A higher share keeps
+	// the callers of a lower one. Runs in flight finish on their plan. `If-Match` is the ETag of the active version; 412
+	// also when that is not `version`.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PUT /api/v1/flows/{name}/rollout (the `SetFlowRollout` operationId).
+	SetFlowRolloutWithBody(ctx context.Context, name FlowNameParam, params *SetFlowRolloutParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SetFlowRollout Change the share of the callers that the active version serves, while it is being rolled out.
+	//
+	// A rollout begins with a promotion and ends with a share of 1, a rollback or another promotion. A higher share keeps
+	// the callers of a lower one. Runs in flight finish on their plan. `If-Match` is the ETag of the active version; 412
+	// also when that is not `version`.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PUT /api/v1/flows/{name}/rollout (the `SetFlowRollout` operationId).
+	SetFlowRollout(ctx context.Context, name FlowNameParam, params *SetFlowRolloutParams, body SetFlowRolloutJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// RunFlowWithBody Run an active flow and answer its record.
 	//
 	// A failed or handed-back run is data in the answer, not an error. With an `Idempotency-Key` the first
@@ -1642,6 +1664,48 @@ func (c *Client) RollbackFlowWithBody(ctx context.Context, name FlowNameParam, p
 // Corresponds with POST /api/v1/flows/{name}/rollback (the `RollbackFlow` operationId).
 func (c *Client) RollbackFlow(ctx context.Context, name FlowNameParam, params *RollbackFlowParams, body RollbackFlowJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewRollbackFlowRequest(c.Server, name, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SetFlowRolloutWithBody Change the share of the callers that the active version serves, while it is being rolled out.
+//
+// A rollout begins with a promotion and ends with a share of 1, a rollback or another promotion. A higher share keeps
+// the callers of a lower one. Runs in flight finish on their plan. `If-Match` is the ETag of the active version; 412
+// also when that is not `version`.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PUT /api/v1/flows/{name}/rollout (the `SetFlowRollout` operationId).
+func (c *Client) SetFlowRolloutWithBody(ctx context.Context, name FlowNameParam, params *SetFlowRolloutParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSetFlowRolloutRequestWithBody(c.Server, name, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SetFlowRollout Change the share of the callers that the active version serves, while it is being rolled out.
+//
+// A rollout begins with a promotion and ends with a share of 1, a rollback or another promotion. A higher share keeps
+// the callers of a lower one. Runs in flight finish on their plan. `If-Match` is the ETag of the active version; 412
+// also when that is not `version`.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PUT /api/v1/flows/{name}/rollout (the `SetFlowRollout` operationId).
+func (c *Client) SetFlowRollout(ctx context.Context, name FlowNameParam, params *SetFlowRolloutParams, body SetFlowRolloutJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSetFlowRolloutRequest(c.Server, name, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -4856,6 +4920,66 @@ func NewRollbackFlowRequestWithBody(server string, name FlowNameParam, params *R
 	}
 
 	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		var headerParam0 string
+
+		headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-Match", params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+		if err != nil {
+			return nil, err
+		}
+
+		req.Header.Set("If-Match", headerParam0)
+
+	}
+
+	return req, nil
+}
+
+// NewSetFlowRolloutRequest calls the generic SetFlowRollout builder with application/json body
+func NewSetFlowRolloutRequest(server string, name FlowNameParam, params *SetFlowRolloutParams, body SetFlowRolloutJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewSetFlowRolloutRequestWithBody(server, name, params, "application/json", bodyReader)
+}
+
+// NewSetFlowRolloutRequestWithBody constructs an http.Request for the SetFlowRollout method, with any body, and a specified content type
+func NewSetFlowRolloutRequestWithBody(server string, name FlowNameParam, params *SetFlowRolloutParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/flows/%s/rollout", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPut, queryURL.String(), body)
 	if err != nil {
 		return nil, err
 	}
@@ -9798,6 +9922,28 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /api/v1/flows/{name}/rollback (the `RollbackFlow` operationId).
 	RollbackFlowWithResponse(ctx context.Context, name FlowNameParam, params *RollbackFlowParams, body RollbackFlowJSONRequestBody, reqEditors ...RequestEditorFn) (*RollbackFlowResponse, error)
 
+	// SetFlowRolloutWithBodyWithResponse Change the share of the callers that the active version serves, while it is being rolled out.
+	//
+	// A rollout begins with a promotion and ends with a share of 1, a rollback or another promotion. A higher share keeps
+	// the callers of a lower one. Runs in flight finish on their plan. `If-Match` is the ETag of the active version; 412
+	// also when that is not `version`.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PUT /api/v1/flows/{name}/rollout (the `SetFlowRollout` operationId).
+	SetFlowRolloutWithBodyWithResponse(ctx context.Context, name FlowNameParam, params *SetFlowRolloutParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SetFlowRolloutResponse, error)
+
+	// SetFlowRolloutWithResponse Change the share of the callers that the active version serves, while it is being rolled out.
+	//
+	// A rollout begins with a promotion and ends with a share of 1, a rollback or another promotion. A higher share keeps
+	// the callers of a lower one. Runs in flight finish on their plan. `If-Match` is the ETag of the active version; 412
+	// also when that is not `version`.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PUT /api/v1/flows/{name}/rollout (the `SetFlowRollout` operationId).
+	SetFlowRolloutWithResponse(ctx context.Context, name FlowNameParam, params *SetFlowRolloutParams, body SetFlowRolloutJSONRequestBody, reqEditors ...RequestEditorFn) (*SetFlowRolloutResponse, error)
+
 	// RunFlowWithBodyWithResponse Run an active flow and answer its record.
 	//
 	// A failed or handed-back run is data in the answer, not an error. With an `Idempotency-Key` the first
@@ -11881,6 +12027,61 @@ func (r RollbackFlowResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r RollbackFlowResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// SetFlowRolloutResponse200Headers the declared response headers of an HTTP 200 response for SetFlowRollout
+type SetFlowRolloutResponse200Headers struct {
+	ETag string
+}
+
+type SetFlowRolloutResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *FlowVersionAnswer
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *ProblemAnswer
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *SetFlowRolloutResponse200Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r SetFlowRolloutResponse) GetJSON200() *FlowVersionAnswer {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r SetFlowRolloutResponse) GetApplicationProblemJSONDefault() *ProblemAnswer {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r SetFlowRolloutResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r SetFlowRolloutResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r SetFlowRolloutResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r SetFlowRolloutResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -17138,6 +17339,40 @@ func (c *ClientWithResponses) RollbackFlowWithResponse(ctx context.Context, name
 	return ParseRollbackFlowResponse(rsp)
 }
 
+// SetFlowRolloutWithBodyWithResponse Change the share of the callers that the active version serves, while it is being rolled out.
+//
+// A rollout begins with a promotion and ends with a share of 1, a rollback or another promotion. A higher share keeps
+// the callers of a lower one. Runs in flight finish on their plan. `If-Match` is the ETag of the active version; 412
+// also when that is not `version`.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PUT /api/v1/flows/{name}/rollout (the `SetFlowRollout` operationId).
+func (c *ClientWithResponses) SetFlowRolloutWithBodyWithResponse(ctx context.Context, name FlowNameParam, params *SetFlowRolloutParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SetFlowRolloutResponse, error) {
+	rsp, err := c.SetFlowRolloutWithBody(ctx, name, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSetFlowRolloutResponse(rsp)
+}
+
+// SetFlowRolloutWithResponse Change the share of the callers that the active version serves, while it is being rolled out.
+//
+// A rollout begins with a promotion and ends with a share of 1, a rollback or another promotion. A higher share keeps
+// the callers of a lower one. Runs in flight finish on their plan. `If-Match` is the ETag of the active version; 412
+// also when that is not `version`.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PUT /api/v1/flows/{name}/rollout (the `SetFlowRollout` operationId).
+func (c *ClientWithResponses) SetFlowRolloutWithResponse(ctx context.Context, name FlowNameParam, params *SetFlowRolloutParams, body SetFlowRolloutJSONRequestBody, reqEditors ...RequestEditorFn) (*SetFlowRolloutResponse, error) {
+	rsp, err := c.SetFlowRollout(ctx, name, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSetFlowRolloutResponse(rsp)
+}
+
 // RunFlowWithBodyWithResponse Run an active flow and answer its record.
 //
 // A failed or handed-back run is data in the answer, not an error. With an `Idempotency-Key` the first
@@ -19696,6 +19931,52 @@ func ParseRollbackFlowResponse(rsp *http.Response) (*RollbackFlowResponse, error
 	switch {
 	case rsp.StatusCode == 200:
 		var headers RollbackFlowResponse200Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = value
+		}
+		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseSetFlowRolloutResponse parses an HTTP response from a SetFlowRolloutWithResponse call
+func ParseSetFlowRolloutResponse(rsp *http.Response) (*SetFlowRolloutResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &SetFlowRolloutResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest FlowVersionAnswer
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest ProblemAnswer
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers SetFlowRolloutResponse200Headers
 		if values := rsp.Header.Values("ETag"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {

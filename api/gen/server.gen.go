@@ -79,6 +79,9 @@ type ServerInterface interface {
 	// RollbackFlow Make another version of a flow the active one.
 	// (POST /api/v1/flows/{name}/rollback)
 	RollbackFlow(ctx echo.Context, name FlowNameParam, params RollbackFlowParams) error
+	// SetFlowRollout Change the share of the callers that the active version serves, while it is being rolled out.
+	// (PUT /api/v1/flows/{name}/rollout)
+	SetFlowRollout(ctx echo.Context, name FlowNameParam, params SetFlowRolloutParams) error
 	// RunFlow Run an active flow and answer its record.
 	// (POST /api/v1/flows/{name}/runs)
 	RunFlow(ctx echo.Context, name FlowNameParam, params RunFlowParams) error
@@ -746,6 +749,42 @@ func (w *ServerInterfaceWrapper) RollbackFlow(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.RollbackFlow(ctx, name, params)
+	return err
+}
+
+// SetFlowRollout converts echo context to params.
+func (w *ServerInterfaceWrapper) SetFlowRollout(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "name" -------------
+	var name FlowNameParam
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", ctx.Param("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter name: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params SetFlowRolloutParams
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "If-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
+		var IfMatch IfMatch
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for If-Match, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-Match", valueList[0], &IfMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter If-Match: %s", err))
+		}
+
+		params.IfMatch = IfMatch
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.SetFlowRollout(ctx, name, params)
 	return err
 }
 
@@ -2897,6 +2936,7 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.GET(options.BaseURL+"/api/v1/flows/:name", wrapper.GetFlow, options.OperationMiddlewares["getFlow"]...)
 	router.GET(options.BaseURL+"/api/v1/flows/:name/versions/:version", wrapper.GetFlowVersion, options.OperationMiddlewares["getFlowVersion"]...)
 	router.POST(options.BaseURL+"/api/v1/flows/:name/rollback", wrapper.RollbackFlow, options.OperationMiddlewares["rollbackFlow"]...)
+	router.PUT(options.BaseURL+"/api/v1/flows/:name/rollout", wrapper.SetFlowRollout, options.OperationMiddlewares["setFlowRollout"]...)
 	router.GET(options.BaseURL+"/api/v1/flows/:name/versions/:version/tests", wrapper.GetFlowTests, options.OperationMiddlewares["getFlowTests"]...)
 	router.GET(options.BaseURL+"/api/v1/flows/:name/versions/:version/diagram", wrapper.GetFlowDiagram, options.OperationMiddlewares["getFlowDiagram"]...)
 	router.GET(options.BaseURL+"/api/v1/flows/:name/versions/:version/explanation", wrapper.ExplainFlow, options.OperationMiddlewares["explainFlow"]...)
@@ -3820,6 +3860,48 @@ type RollbackFlowdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response RollbackFlowdefaultApplicationProblemPlusJSONResponse) VisitRollbackFlowResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SetFlowRolloutRequestObject struct {
+	Name   FlowNameParam `json:"name"`
+	Params SetFlowRolloutParams
+	Body   *SetFlowRolloutJSONRequestBody
+}
+
+type SetFlowRolloutResponseObject interface {
+	VisitSetFlowRolloutResponse(w http.ResponseWriter) error
+}
+
+type SetFlowRollout200JSONResponse struct{ FlowVersionAnswerJSONResponse }
+
+func (response SetFlowRollout200JSONResponse) VisitSetFlowRolloutResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SetFlowRolloutdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response SetFlowRolloutdefaultApplicationProblemPlusJSONResponse) VisitSetFlowRolloutResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -7590,6 +7672,9 @@ type StrictServerInterface interface {
 	// RollbackFlow Make another version of a flow the active one.
 	// (POST /api/v1/flows/{name}/rollback)
 	RollbackFlow(ctx context.Context, request RollbackFlowRequestObject) (RollbackFlowResponseObject, error)
+	// SetFlowRollout Change the share of the callers that the active version serves, while it is being rolled out.
+	// (PUT /api/v1/flows/{name}/rollout)
+	SetFlowRollout(ctx context.Context, request SetFlowRolloutRequestObject) (SetFlowRolloutResponseObject, error)
 	// RunFlow Run an active flow and answer its record.
 	// (POST /api/v1/flows/{name}/runs)
 	RunFlow(ctx context.Context, request RunFlowRequestObject) (RunFlowResponseObject, error)
@@ -8469,6 +8554,55 @@ func (sh *strictHandler) RollbackFlow(ctx echo.Context, name FlowNameParam, para
 		return err
 	} else if validResponse, ok := response.(RollbackFlowResponseObject); ok {
 		return validResponse.VisitRollbackFlowResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// SetFlowRollout operation middleware
+func (sh *strictHandler) SetFlowRollout(ctx echo.Context, name FlowNameParam, params SetFlowRolloutParams) error {
+	var request SetFlowRolloutRequestObject
+
+	request.Name = name
+	request.Params = params
+
+	var body SetFlowRolloutJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.SetFlowRollout(ctx.Request().Context(), request.(SetFlowRolloutRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "SetFlowRollout")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(SetFlowRolloutResponseObject); ok {
+		return validResponse.VisitSetFlowRolloutResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

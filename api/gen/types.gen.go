@@ -1053,14 +1053,15 @@ func (e VersionBumpLevel) Valid() bool {
 
 // Defines values for WebhookEvent.
 const (
-	WebhookEventDriftDetected    WebhookEvent = "drift.detected"
-	WebhookEventFlowNeedsReview  WebhookEvent = "flow.needs_review"
-	WebhookEventFlowPromoted     WebhookEvent = "flow.promoted"
-	WebhookEventFlowRolledBack   WebhookEvent = "flow.rolled_back"
-	WebhookEventProposalApproved WebhookEvent = "proposal.approved"
-	WebhookEventProposalCreated  WebhookEvent = "proposal.created"
-	WebhookEventReviewSubmitted  WebhookEvent = "review.submitted"
-	WebhookEventRunFailed        WebhookEvent = "run.failed"
+	WebhookEventDriftDetected      WebhookEvent = "drift.detected"
+	WebhookEventFlowNeedsReview    WebhookEvent = "flow.needs_review"
+	WebhookEventFlowPromoted       WebhookEvent = "flow.promoted"
+	WebhookEventFlowRolledBack     WebhookEvent = "flow.rolled_back"
+	WebhookEventFlowRolloutChanged WebhookEvent = "flow.rollout_changed"
+	WebhookEventProposalApproved   WebhookEvent = "proposal.approved"
+	WebhookEventProposalCreated    WebhookEvent = "proposal.created"
+	WebhookEventReviewSubmitted    WebhookEvent = "review.submitted"
+	WebhookEventRunFailed          WebhookEvent = "run.failed"
 )
 
 // Valid indicates whether the value is a known member of the WebhookEvent enum.
@@ -1073,6 +1074,8 @@ func (e WebhookEvent) Valid() bool {
 	case WebhookEventFlowPromoted:
 		return true
 	case WebhookEventFlowRolledBack:
+		return true
+	case WebhookEventFlowRolloutChanged:
 		return true
 	case WebhookEventProposalApproved:
 		return true
@@ -2058,12 +2061,15 @@ type FlowStatus string
 
 // FlowSummary defines model for FlowSummary.
 type FlowSummary struct {
-	ActiveVersion string           `json:"active_version,omitempty,omitzero"`
-	Description   string           `json:"description,omitempty,omitzero"`
-	Name          string           `json:"name"`
-	Status        FlowStatus       `json:"status,omitempty,omitzero"`
-	Tools         []string         `json:"tools"`
-	Versions      []FlowVersionRef `json:"versions"`
+	ActiveVersion string `json:"active_version,omitempty,omitzero"`
+	Description   string `json:"description,omitempty,omitzero"`
+	Name          string `json:"name"`
+
+	// Rollout Absent when the active version serves all.
+	Rollout  *Rollout         `json:"rollout,omitempty"`
+	Status   FlowStatus       `json:"status,omitempty,omitzero"`
+	Tools    []string         `json:"tools"`
+	Versions []FlowVersionRef `json:"versions"`
 }
 
 // FlowTests defines model for FlowTests.
@@ -2076,7 +2082,7 @@ type FlowTests struct {
 
 // FlowVersion defines model for FlowVersion.
 type FlowVersion struct {
-	// Active A run that names no version takes this one.
+	// Active A run that names no version takes this one, but for a rollout.
 	Active bool `json:"active"`
 
 	// Bump In the answer of a promotion.
@@ -2091,22 +2097,31 @@ type FlowVersion struct {
 	ProposalID string       `json:"proposal_id,omitempty,omitzero"`
 
 	// Reason Why it has its status.
-	Reason   string  `json:"reason,omitempty,omitzero"`
-	Revision int64   `json:"revision"`
-	Savings  Savings `json:"savings"`
+	Reason   string `json:"reason,omitempty,omitzero"`
+	Revision int64  `json:"revision"`
+
+	// Rollout Of the flow; absent when the active version serves all.
+	Rollout *Rollout `json:"rollout,omitempty"`
+	Savings Savings  `json:"savings"`
 
 	// Shadow What the flow predicted on live sessions.
-	Shadow  *ShadowResult `json:"shadow,omitempty"`
-	Status  FlowStatus    `json:"status"`
-	Version string        `json:"version"`
+	Shadow *ShadowResult `json:"shadow,omitempty"`
+
+	// Share Of the callers who name no version, how many this version serves; absent is none.
+	Share   float64    `json:"share,omitempty,omitzero"`
+	Status  FlowStatus `json:"status"`
+	Version string     `json:"version"`
 }
 
 // FlowVersionRef defines model for FlowVersionRef.
 type FlowVersionRef struct {
-	CreatedAt time.Time  `json:"created_at,omitempty,omitzero"`
-	Digest    string     `json:"digest"`
-	Status    FlowStatus `json:"status"`
-	Version   string     `json:"version"`
+	CreatedAt time.Time `json:"created_at,omitempty,omitzero"`
+	Digest    string    `json:"digest"`
+
+	// Share Of the callers who name no version, how many this version serves; absent is none.
+	Share   float64    `json:"share,omitempty,omitzero"`
+	Status  FlowStatus `json:"status"`
+	Version string     `json:"version"`
 }
 
 // FollowsEdge defines model for FollowsEdge.
@@ -2738,6 +2753,11 @@ type ProblemError struct {
 
 // PromoteRequest defines model for PromoteRequest.
 type PromoteRequest struct {
+	// Rollout The share of the callers who name no version that the new version serves; the others stay with the version that
+	// serves all now, which callers must be able to use alike, else 409. Where there is none, their runs are refused
+	// with the code `outside_rollout`, and over MCP handed back before the first step.
+	Rollout float64 `json:"rollout,omitempty,omitzero"`
+
 	// Version SemVer; default 1.0.0 or the next one
 	Version string `json:"version,omitempty,omitzero"`
 }
@@ -3202,6 +3222,27 @@ type Rollback struct {
 	To string `json:"to,omitempty,omitzero"`
 }
 
+// Rollout A flow's active version that does not serve all callers yet.
+type Rollout struct {
+	// RestVersion Serves the others; absent when no version does.
+	RestVersion string `json:"rest_version,omitempty,omitzero"`
+
+	// Share Of the callers who name no version.
+	Share   float64 `json:"share"`
+	Version string  `json:"version"`
+}
+
+// RolloutChange defines model for RolloutChange.
+type RolloutChange struct {
+	Reason string `json:"reason,omitempty,omitzero"`
+
+	// Rollout The share of the callers who name no version. 1 ends the rollout.
+	Rollout float64 `json:"rollout"`
+
+	// Version The active version.
+	Version string `json:"version"`
+}
+
 // Run defines model for Run.
 type Run struct {
 	// Approvals What the run asked for; in lists only of runs that wait.
@@ -3324,7 +3365,11 @@ type RunRequest struct {
 	DynamicParams json.RawMessage `json:"dynamic_params,omitempty,omitzero"`
 	Input         json.RawMessage `json:"input"`
 
-	// Version Default the active version.
+	// SessionID The conversation that the run belongs to. A flow that is being rolled out serves all runs of one with the same
+	// version; without it those of one trace, else of one `Idempotency-Key`, else of one principal.
+	SessionID string `json:"session_id,omitempty,omitzero"`
+
+	// Version Default the active version; while that is being rolled out, the one that serves the caller.
 	Version string `json:"version,omitempty,omitzero"`
 }
 
@@ -4064,6 +4109,12 @@ type RollbackFlowParams struct {
 	IfMatch IfMatch `json:"If-Match,omitempty,omitzero"`
 }
 
+// SetFlowRolloutParams defines parameters for SetFlowRollout.
+type SetFlowRolloutParams struct {
+	// IfMatch The ETag that the change is made against. Missing is answered 428, another one 412.
+	IfMatch IfMatch `json:"If-Match,omitempty,omitzero"`
+}
+
 // RunFlowParams defines parameters for RunFlow.
 type RunFlowParams struct {
 	Stream bool `form:"stream,omitempty" json:"stream,omitempty,omitzero"`
@@ -4493,6 +4544,9 @@ type CompileFlowJSONRequestBody = FlowDocument
 
 // RollbackFlowJSONRequestBody defines body for RollbackFlow for application/json ContentType.
 type RollbackFlowJSONRequestBody = Rollback
+
+// SetFlowRolloutJSONRequestBody defines body for SetFlowRollout for application/json ContentType.
+type SetFlowRolloutJSONRequestBody = RolloutChange
 
 // RunFlowJSONRequestBody defines body for RunFlow for application/json ContentType.
 type RunFlowJSONRequestBody = RunRequest

@@ -21,6 +21,7 @@ type flowsCmd struct {
 	Attest       flowsAttestCmd       `cmd:"" help:"Run a flow repeatedly and see whether the runs agree."`
 	Diff         flowsDiffCmd         `cmd:"" help:"Compare two flows."`
 	Status       flowsStatusCmd       `cmd:"" help:"Open or close the gate of a flow version."`
+	Rollout      flowsRolloutCmd      `cmd:"" help:"Change the share of the callers that a new version serves."`
 	Rollback     flowsRollbackCmd     `cmd:"" help:"Make an earlier version of a flow the one that runs."`
 	Apply        flowsApplyCmd        `cmd:"" help:"Propose the flows of files for review."`
 	Export       flowsExportCmd       `cmd:"" help:"Print a flow as a tool definition for OpenAI, Anthropic or MCP."`
@@ -47,7 +48,11 @@ func (c *flowsListCmd) Run(e *env) error {
 				for i, v := range f.Versions {
 					versions[i] = v.Version
 				}
-				t.Row(f.Name, dash(f.ActiveVersion), string(f.Status), output.Short(pathOf(f.Tools), 60),
+				active := dash(f.ActiveVersion)
+				if f.Rollout != nil {
+					active += " (" + percentOf(f.Rollout.Share) + ")"
+				}
+				t.Row(f.Name, active, string(f.Status), output.Short(pathOf(f.Tools), 60),
 					strings.Join(versions, ","), output.Short(f.Description, 60))
 			}
 			if err := t.Flush(); err != nil {
@@ -72,7 +77,7 @@ func (c *flowsShowCmd) Run(e *env) error {
 		}
 		return e.print(body, func(w io.Writer) error {
 			fmt.Fprintf(w, "%s@%s  %s%s\ndigest %s, revision %d, promoted by %s\n\n", output.Clean(f.Name), output.Clean(f.Version), f.Status,
-				map[bool]string{true: ", the version that runs"}[f.Active], f.Digest, f.Revision, dash(output.Clean(f.PromotedBy)))
+				whoRuns(f), f.Digest, f.Revision, dash(output.Clean(f.PromotedBy)))
 			flow, err := parseFlow(f.Flow)
 			if err != nil {
 				return err

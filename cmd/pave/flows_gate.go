@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 
 	"pave/api/gen"
@@ -58,8 +59,71 @@ func (c *flowsRollbackCmd) Run(e *env) error {
 	})
 }
 
+// callerShare is a part of callers on the command line: 0.25 or 25%.
+type callerShare float64
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (s *callerShare) UnmarshalText(text []byte) error {
+	number, percent := strings.CutSuffix(string(text), "%")
+	v, err := strconv.ParseFloat(number, 64)
+	if percent {
+		v /= 100
+	}
+	if err != nil || !(v > 0 && v <= 1) { // NaN is refused, too
+		return fmt.Errorf("%q is no share of callers: use one above 0 and up to 1, such as 0.1 or 10%%", text)
+	}
+	*s = callerShare(v)
+	return nil
+}
+
+type flowsRolloutCmd struct {
+	Flow   string      `arg:"" help:"NAME, or NAME@VERSION to be sure that it is the version that is rolled out."`
+	Share  callerShare `arg:"" help:"Share of the callers who name no version, such as 0.5 or 50%; 1 is all."`
+	Reason string      `help:"Why." env:"PAVE_REASON"`
+}
+
+// Run changes the share of the version that is active now.
+func (c *flowsRolloutCmd) Run(e *env) error {
+	name, version, exact := strings.Cut(c.Flow, "@")
+	return e.withClient(func(cl *client) error {
+		v, _, err := getFlow(e, cl, name)
+		if err != nil {
+			return err
+		}
+		if !exact {
+			version = v.Version
+		}
+		resp, err := check(cl.SetFlowRolloutWithResponse(e.ctx, v.Name, &gen.SetFlowRolloutParams{IfMatch: etag(v.Revision)},
+			gen.RolloutChange{Version: version, Rollout: float64(c.Share), Reason: c.Reason}))
+		if err != nil {
+			return err
+		}
+		return e.print(resp.GetBody(), func(w io.Writer) error { return versionLine(w, resp.JSON200) })
+	})
+}
+
+// whoRuns says of a version whom it serves that names none, "" for nobody.
+func whoRuns(v *gen.FlowVersion) string {
+	switch {
+	case v.Rollout != nil && v.Share > 0:
+		return ", " + rolloutText(v.Rollout)
+	case v.Active:
+		return ", the version that runs"
+	}
+	return ""
+}
+
+func percentOf(share float64) string { return strconv.FormatFloat(100*share, 'g', 4, 64) + "%" }
+
+func rolloutText(r *gen.Rollout) string {
+	rest := "the others go on by hand"
+	if r.RestVersion != "" {
+		rest = output.Clean(r.RestVersion) + " serves the others"
+	}
+	return fmt.Sprintf("%s serves %s of the callers, %s", output.Clean(r.Version), percentOf(r.Share), rest)
+}
+
 func versionLine(w io.Writer, v *gen.FlowVersion) error {
-	_, err := fmt.Fprintf(w, "%s@%s: %s%s\n", output.Clean(v.Name), output.Clean(v.Version), v.Status,
-		map[bool]string{true: ", the version that runs"}[v.Active])
+	_, err := fmt.Fprintf(w, "%s@%s: %s%s\n", output.Clean(v.Name), output.Clean(v.Version), v.Status, whoRuns(v))
 	return err
 }

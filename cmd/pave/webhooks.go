@@ -22,7 +22,7 @@ type webhooksCmd struct {
 
 type webhooksCreateCmd struct {
 	URL    string   `arg:"" help:"Where events are posted. Addresses outside of the public network need --egress-allow of the server."`
-	Events []string `help:"Only these events: proposal.created, review.submitted, proposal.approved, flow.promoted, flow.rolled_back, flow.needs_review, run.failed, drift.detected." env:"PAVE_EVENTS"`
+	Events []string `help:"Only these events: proposal.created, review.submitted, proposal.approved, flow.promoted, flow.rollout_changed, flow.rolled_back, flow.needs_review, run.failed, drift.detected." env:"PAVE_EVENTS"`
 	Secret string   `help:"Key of the signatures, at least 16 bytes; without it one is made." env:"PAVE_SECRET"`
 }
 

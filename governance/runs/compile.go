@@ -134,16 +134,16 @@ type Capability struct {
 	Safety       *flows.SafetyContract
 }
 
-// Capabilities lists the active flows that have a capability id, by flow name.
+// Capabilities lists the flows in service that have a capability id, by flow name, each in the version that
+// governance.Offered selects.
 func (s *Service) Capabilities(ctx context.Context, actor governance.Actor) ([]Capability, error) {
 	versions, err := s.catalogue.Flows(ctx, actor)
 	if err != nil {
 		return nil, err
 	}
 	var out []Capability
-	for i := range versions {
-		v := &versions[i]
-		if v.Flow.CapabilityID == "" || !v.Active || v.Status != flows.StatusActive {
+	for _, v := range governance.Offered(versions) {
+		if v.Flow.CapabilityID == "" {
 			continue
 		}
 		compiled, err := s.Compile(ctx, actor, v.Flow)

@@ -67,6 +67,18 @@ func continuation(flow *flows.Flow, result *executor.RunResult) *Continuation {
 	return c
 }
 
+// NotStarted describes a run that did not begin, for a caller who is to walk the flow's path by hand.
+func NotStarted(flow *flows.Flow, reason string, input map[string]any) *Continuation {
+	c := &Continuation{Reason: reason, Known: input}
+	for i := range flow.Steps {
+		c.Remaining = append(c.Remaining, flow.Steps[i].Name())
+	}
+	if len(flow.Steps) > 0 {
+		c.Next = &NextStep{Step: stepName(flow, 0), Tool: flow.Steps[0].Name()}
+	}
+	return c
+}
+
 func stepName(flow *flows.Flow, index int) string {
 	if index >= 0 && index < len(flow.Steps) && flow.Steps[index].StepID != "" {
 		return flow.Steps[index].StepID

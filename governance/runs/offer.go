@@ -9,7 +9,7 @@ import (
 	"pave/governance"
 )
 
-// Offer is an active flow as others may call it.
+// Offer is a flow as others may call it.
 type Offer struct {
 	Flow         *flows.Flow
 	InputSchema  flows.RawSchema       // nil: not known
@@ -20,18 +20,14 @@ type Offer struct {
 	Problem    string
 }
 
-// Offers lists the active versions of all flows, by name.
+// Offers lists the flows in service, by name, each in the version that governance.Offered selects.
 func (s *Service) Offers(ctx context.Context, actor governance.Actor) ([]Offer, error) {
 	versions, err := s.catalogue.Flows(ctx, actor)
 	if err != nil {
 		return nil, err
 	}
 	var out []Offer
-	for i := range versions {
-		v := &versions[i]
-		if !v.Active || v.Status != flows.StatusActive {
-			continue
-		}
+	for _, v := range governance.Offered(versions) {
 		compiled, err := s.Compile(ctx, actor, v.Flow)
 		if err != nil {
 			return nil, err

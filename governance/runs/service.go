@@ -26,6 +26,8 @@ import (
 // Gate says whether a flow may run now, and by which policy calls are approved; governance.Service is one.
 type Gate interface {
 	Admit(ctx context.Context, actor governance.Actor, name, version string) (*governance.Admission, error)
+	// AdmitCaller is Admit of a caller who names no version.
+	AdmitCaller(ctx context.Context, actor governance.Actor, name, caller string) (*governance.Admission, error)
 	// Readmit is Admit of a run that goes on, with the versions of called flows that it began with, by name.
 	Readmit(ctx context.Context, actor governance.Actor, name, version string, called map[string]string) (*governance.Admission, error)
 	Policy(ctx context.Context, actor governance.Actor) (policy governance.Policy, revision int64, err error)
@@ -150,12 +152,14 @@ func New(o Options) *Service {
 	return s
 }
 
-// Request asks for one run. Version "" takes the flow's active version. The same IdempotencyKey of the same
+// Request asks for one run. Version "" takes the one that the flow's rollout gives the caller, see Request.party. The same IdempotencyKey of the same
 // principal within 24 hours gives the first run again instead of a second one.
 type Request struct {
 	Flow    string
 	Version string
 	Input   map[string]any
+	// SessionID is the caller's conversation, as the caller names it; "" when it is not known.
+	SessionID string
 	// DynamicParams are values beside the input, secrets as a rule: mappings see them as context keys. They are in the
 	// final output that the caller gets and nowhere else.
 	DynamicParams  map[string]any
@@ -180,15 +184,32 @@ func (s *Service) hash(r *Request) string {
 	if len(r.DynamicParams) > 0 {
 		body["dynamic_params"] = hex.EncodeToString(s.vault.mac(value.Canonical(r.DynamicParams)))
 	}
+	if r.SessionID != "" {
+		body["session_id"] = r.SessionID
+	}
 	sum := sha256.Sum256(value.Canonical(body))
 	return hex.EncodeToString(sum[:])
+}
+
+// party names whom the request is from, so that a flow which is being rolled out serves a conversation with one version:
+// the session, else the trace, else, for requests that belong to nothing, the idempotency key, else the principal.
+func (r *Request) party(actor governance.Actor) string {
+	switch {
+	case r.SessionID != "":
+		return "session " + r.SessionID
+	case r.TraceID != "":
+		return "trace " + r.TraceID
+	case r.IdempotencyKey != "":
+		return "request " + actor.Principal + " " + r.IdempotencyKey
+	}
+	return "principal " + actor.Principal
 }
 
 const operation = "run"
 
 // Run executes a flow and returns when it ended or waits for approvals. A flow that fails, is handed back or is cancelled
 // by ctx is a result; an error means that it did not start, and carries its code: not_found, forbidden, invalid,
-// flow_not_active, tool_drift, unbound_tools, compile_failed, full, rate_limited, idempotency_reuse, in_progress.
+// flow_not_active, outside_rollout, tool_drift, unbound_tools, compile_failed, full, rate_limited, idempotency_reuse, in_progress.
 func (s *Service) Run(ctx context.Context, actor governance.Actor, req Request) (*Run, error) {
 	if err := governance.Permit(actor, governance.ActionRun); err != nil {
 		return nil, err
@@ -199,7 +220,7 @@ func (s *Service) Run(ctx context.Context, actor governance.Actor, req Request) 
 	if run, err := s.earlier(ctx, actor, &req); run != nil || err != nil {
 		return run, err
 	}
-	admission, err := s.gate.Admit(ctx, actor, req.Flow, req.Version)
+	admission, err := s.admit(ctx, actor, &req)
 	if err != nil {
 		return nil, err
 	}
@@ -234,7 +255,15 @@ func (s *Service) Run(ctx context.Context, actor governance.Actor, req Request) 
 	return run, nil
 }
 
-// RunFlow runs the active version of a flow within a run, for tools that call flows, and returns its final output. It
+// admit takes the version that the request names, else the one that serves its caller.
+func (s *Service) admit(ctx context.Context, actor governance.Actor, req *Request) (*governance.Admission, error) {
+	if req.Version != "" {
+		return s.gate.Admit(ctx, actor, req.Flow, req.Version)
+	}
+	return s.gate.AdmitCaller(ctx, actor, req.Flow, req.party(actor))
+}
+
+// RunFlow runs a flow within a run, for tools that call flows, in the version that steps get, and returns its final output. It
 // may do what the run's caller may; its tool calls are recorded with the run, which has the only record of it.
 func (s *Service) RunFlow(ctx context.Context, name string, input map[string]any) (map[string]any, error) {
 	l := liveOf(ctx)

@@ -2,6 +2,14 @@ package store
 
 import "time"
 
+// Pointer is where the active pointer of a flow points: Version serves Share of the callers who name no version, 0 < Share
+// <= 1, and Rest the others; Rest "" is none.
+type Pointer struct {
+	Version string
+	Share   float64
+	Rest    string
+}
+
 // FlowVersionRow is one version of a flow. Active says that the flow's active pointer names it.
 type FlowVersionRow struct {
 	Name       string
@@ -17,6 +25,7 @@ type FlowVersionRow struct {
 	Reason     string    // of the status
 	StatusAt   time.Time // since when it has the status; zero is since its promotion
 	Active     bool
+	Pointer    Pointer // of the flow
 }
 
 // PinRow is the tool definition that a flow version was approved with.
@@ -25,14 +34,14 @@ type PinRow struct {
 }
 
 const flowSelect = `SELECT v.name, v.version, v.digest, v.status, v.revision, v.proposal_id, v.promoted_by, v.created_at,
-	v.flow, v.savings, v.reason, v.status_at, coalesce(f.active_version = v.version, 0)
+	v.flow, v.savings, v.reason, v.status_at, coalesce(f.active_version, ''), coalesce(f.share, 1), coalesce(f.rest_version, '')
 	FROM flow_versions v LEFT JOIN flows f ON f.tenant = v.tenant AND f.name = v.name WHERE v.tenant = ?`
 
 func scanFlow(s scanner) (f FlowVersionRow, err error) {
 	var at, since int64
 	err = s.Scan(&f.Name, &f.Version, &f.Digest, &f.Status, &f.Revision, &f.ProposalID, &f.PromotedBy, &at,
-		&f.Flow, &f.Savings, &f.Reason, &since, &f.Active)
-	f.CreatedAt, f.StatusAt = fromMicros(at), fromMicros(since)
+		&f.Flow, &f.Savings, &f.Reason, &since, &f.Pointer.Version, &f.Pointer.Share, &f.Pointer.Rest)
+	f.CreatedAt, f.StatusAt, f.Active = fromMicros(at), fromMicros(since), f.Pointer.Version == f.Version
 	return f, err
 }
 
@@ -92,10 +101,11 @@ func (tx *Tx) putPins(tenant, name, version string, pins map[string]string) erro
 	return nil
 }
 
-// SetActive points the flow's active pointer at version.
-func (tx *Tx) SetActive(tenant, name, version string) error {
-	_, err := tx.exec(`INSERT INTO flows (tenant, name, active_version) VALUES (?, ?, ?)
-		ON CONFLICT (tenant, name) DO UPDATE SET active_version = excluded.active_version`, tenant, name, version)
+// SetActive points the flow's active pointer.
+func (tx *Tx) SetActive(tenant, name string, to Pointer) error {
+	_, err := tx.exec(`INSERT INTO flows (tenant, name, active_version, share, rest_version) VALUES (?, ?, ?, ?, ?)
+		ON CONFLICT (tenant, name) DO UPDATE SET active_version = excluded.active_version, share = excluded.share,
+		rest_version = excluded.rest_version`, tenant, name, to.Version, to.Share, to.Rest)
 	return err
 }
 

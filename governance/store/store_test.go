@@ -141,9 +141,9 @@ func TestFlowVersionsPinsAndPointer(t *testing.T) {
 	update(t, db, func(tx *Tx) error {
 		require.NoError(t, tx.InsertFlowVersion("t", v1, map[string]string{"a": "h1", "b": "h2"}))
 		require.NoError(t, tx.InsertFlowVersion("t", v2, map[string]string{"a": "h3"}))
-		return tx.SetActive("t", "f", "1.0.0")
+		return tx.SetActive("t", "f", Pointer{Version: "1.0.0", Share: 1})
 	})
-	update(t, db, func(tx *Tx) error { return tx.SetActive("t", "f", "1.1.0") })
+	update(t, db, func(tx *Tx) error { return tx.SetActive("t", "f", Pointer{Version: "1.1.0", Share: 1}) })
 	require.ErrorIs(t, db.Update(context.Background(), func(tx *Tx) error { return tx.InsertFlowVersion("t", v1, nil) }), ErrExists)
 	v1.Status = "disabled"
 	update(t, db, func(tx *Tx) error { return tx.UpdateFlowVersion("t", v1, nil, 1) })

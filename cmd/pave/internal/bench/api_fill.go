@@ -196,7 +196,7 @@ func (in installation) history(tx *statestore.Tx) error {
 		}
 		row := statestore.FlowVersionRow{Name: flow.Name, Version: flow.Version, Digest: flows.Digest(flow), Status: string(flows.StatusActive), Revision: 1,
 			PromotedBy: benchActor.Principal, CreatedAt: filledFrom, Flow: body, Savings: []byte(`{}`)}
-		if err := errors.Join(tx.InsertFlowVersion(ingest.DefaultTenant, row, nil), tx.SetActive(ingest.DefaultTenant, flow.Name, flow.Version)); err != nil {
+		if err := errors.Join(tx.InsertFlowVersion(ingest.DefaultTenant, row, nil), tx.SetActive(ingest.DefaultTenant, flow.Name, statestore.Pointer{Version: flow.Version, Share: 1})); err != nil {
 			return err
 		}
 		for day := range int64(filledDays) {

@@ -97,6 +97,12 @@ func (s *service) tools(file string) {
 // activate brings a flow into service: proposed, approved as often as the policy wants, promoted.
 func (s *service) activate(flow string) {
 	s.t.Helper()
+	s.rollOut(flow, 0)
+}
+
+// rollOut brings a flow into service for a share of its callers, 0 for all.
+func (s *service) rollOut(flow string, share float64) *gen.FlowVersion {
+	s.t.Helper()
 	ctx := s.t.Context()
 	made, err := s.client.SubmitProposalWithResponse(ctx, nil, gen.ProposalCreate{Flow: json.RawMessage(flow)})
 	require.NoError(s.t, err)
@@ -110,9 +116,10 @@ func (s *service) activate(flow string) {
 		require.Equal(s.t, http.StatusOK, done.StatusCode(), string(done.Body))
 		etag = done.HTTPResponse.Header.Get("ETag")
 	}
-	done, err := s.client.PromoteProposalWithResponse(ctx, made.JSON201.ID, &gen.PromoteProposalParams{IfMatch: etag}, gen.PromoteRequest{})
+	done, err := s.client.PromoteProposalWithResponse(ctx, made.JSON201.ID, &gen.PromoteProposalParams{IfMatch: etag}, gen.PromoteRequest{Rollout: share})
 	require.NoError(s.t, err)
 	require.Equal(s.t, http.StatusOK, done.StatusCode(), string(done.Body))
+	return done.JSON200
 }
 
 // run runs a flow to its end.
