@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"time"
 
 	"pave/ingest/store"
 )
@@ -16,7 +15,11 @@ func (s *Store) PutRun(ctx context.Context, tenant string, run store.Run) error 
 		if err != nil {
 			return err
 		}
-		_, err = s.w.conn.ExecContext(ctx, `REPLACE INTO runs (tenant, id, flow, version, status, caller, start, duration, steps, steps_done,
+		// Not REPLACE, at which triggers would not see the old row go.
+		if _, err := s.w.conn.ExecContext(ctx, "DELETE FROM runs WHERE tenant = ? AND id = ?", id, run.ID); err != nil {
+			return err
+		}
+		_, err = s.w.conn.ExecContext(ctx, `INSERT INTO runs (tenant, id, flow, version, status, caller, start, duration, steps, steps_done,
 			error_code, llm_calls_avoided, tokens_avoided, cost_avoided_usd, latency_avoided, result)
 			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 			id, run.ID, run.Flow, run.Version, run.Status, run.Caller, nanos(run.Start), int64(run.Duration), run.Steps, run.StepsDone,
@@ -66,29 +69,6 @@ func (s *Store) Runs(ctx context.Context, tenant string, filter store.RunFilter)
 		page.Items = append(page.Items, r)
 	}
 	return page, s.wrap("list runs of", rows.Err())
-}
-
-// RunStats sums finished runs; see store.Store.
-func (s *Store) RunStats(ctx context.Context, tenant string, from, to time.Time) ([]store.RunStat, error) {
-	where, args := timeRange(store.SequenceFilter{From: from, To: to})
-	rows, err := s.read.QueryContext(ctx, `SELECT flow, version, count(*), sum(status = 'succeeded'), sum(status = 'failed'),
-		sum(status = 'handed_back'), sum(steps_done), sum(duration), sum(llm_calls_avoided), sum(tokens_avoided), sum(cost_avoided_usd),
-		sum(latency_avoided) FROM runs WHERE tenant = `+tenantID+where+" GROUP BY flow, version ORDER BY flow, version",
-		append([]any{tenant}, args...)...)
-	if err != nil {
-		return nil, s.wrap("sum runs of", err)
-	}
-	defer rows.Close()
-	var stats []store.RunStat
-	for rows.Next() {
-		var r store.RunStat
-		if err := rows.Scan(&r.Flow, &r.Version, &r.Runs, &r.Succeeded, &r.Failed, &r.HandedBack, &r.StepsDone, &r.SumDuration,
-			&r.LLMCallsAvoided, &r.TokensAvoided, &r.CostAvoidedUSD, &r.LatencyAvoided); err != nil {
-			return nil, s.wrap("sum runs of", err)
-		}
-		stats = append(stats, r)
-	}
-	return stats, s.wrap("sum runs of", rows.Err())
 }
 
 // Stats counts what is stored; see store.Store. Bytes is the size of the whole file, of all tenants.

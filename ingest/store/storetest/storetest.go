@@ -36,6 +36,7 @@ func Exercise(t *testing.T, open func(t *testing.T) store.Store, caps Capabiliti
 		{"delete", testDelete},
 		{"runs", testRuns},
 		{"series", testSeries},
+		{"sums", testSums},
 		{"stats", testStats},
 		{"hostile", testHostile},
 		{"concurrency", testConcurrency},
