@@ -9,6 +9,7 @@ import (
 	"pave/flows"
 	"pave/governance"
 	"pave/governance/store"
+	eventstore "pave/ingest/store"
 )
 
 // exportBatch is how many runs are sent and marked at a time.
@@ -35,8 +36,9 @@ func (s *Service) finish(ctx context.Context, l *live, state string, stored *exe
 		s.log.ErrorContext(ctx, "keep the end of a run", "run_id", run.ID, "status", run.State, "error", err)
 		return
 	}
-	s.archiveRow(ctx, l.tenant, row)
-	s.export(ctx, l, row)
+	out := forArchive(run, stored)
+	s.archiveEnded(ctx, l.tenant, row.Exported, out)
+	s.export(l, out)
 }
 
 // archiveRun archives a run that ended without being executed.
@@ -46,20 +48,21 @@ func (s *Service) archiveRun(ctx context.Context, tenant string, run *Run) {
 		s.log.ErrorContext(ctx, "archive a run", "run_id", run.ID, "error", err)
 		return
 	}
-	s.archiveRow(ctx, tenant, row)
+	s.archiveEnded(ctx, tenant, row.Exported, forArchive(run, run.Result))
 }
 
-func (s *Service) archiveRow(ctx context.Context, tenant string, row store.RunRow) {
-	if row.Exported {
+// archiveEnded sends a run that has ended, unless the archive has it or is not to have it.
+func (s *Service) archiveEnded(ctx context.Context, tenant string, exported bool, run eventstore.Run) {
+	if exported {
 		return
 	}
-	if err := s.send(ctx, tenant, row); err != nil {
-		s.log.WarnContext(ctx, "archive a run; it is kept and will be sent again", "run_id", row.ID, "error", err)
+	if err := s.archive.PutRun(ctx, tenant, run); err != nil {
+		s.log.WarnContext(ctx, "archive a run; it is kept and will be sent again", "run_id", run.ID, "error", err)
 		s.setBacklog(true)
 		return
 	}
 	s.mu.Lock()
-	s.sent = append(s.sent, sentRun{tenant, row.ID})
+	s.sent = append(s.sent, sentRun{tenant, run.ID})
 	s.mu.Unlock()
 	if s.setBacklog(false) {
 		if err := s.sendAll(ctx, tenant); err != nil {
@@ -124,6 +127,7 @@ func (s *Service) row(run *Run, stored *executor.RunResult) (store.RunRow, error
 			row.StepsSaved = max(0, finished(stored)-1)
 		}
 	}
+	run.kept = b.Result
 	raw, err := json.Marshal(b)
 	if err != nil {
 		return row, fmt.Errorf("encode run: %w", err)
@@ -141,7 +145,7 @@ func (s *Service) put(tx *store.Tx, tenant string, row *store.RunRow) error {
 	return nil
 }
 
-// send puts one finished run into the archive.
+// send puts one stored run that has ended into the archive.
 func (s *Service) send(ctx context.Context, tenant string, row store.RunRow) error {
 	run, err := exported(row)
 	if err != nil {

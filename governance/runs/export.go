@@ -1,11 +1,10 @@
 package runs
 
 import (
-	"context"
 	"encoding/json"
 	"time"
 
-	"pave/governance/store"
+	eventstore "pave/ingest/store"
 )
 
 // Exporter is told of every run that was executed and has ended; dry runs are left out. Export is called on the run's
@@ -28,16 +27,11 @@ type Finished struct {
 }
 
 // export hands the end of a run to the exporter.
-func (s *Service) export(ctx context.Context, l *live, row store.RunRow) {
-	if s.exporter == nil || row.DryRun {
+func (s *Service) export(l *live, run eventstore.Run) {
+	if s.exporter == nil || l.run.DryRun {
 		return
 	}
-	run, err := exported(row)
-	if err != nil {
-		s.log.ErrorContext(ctx, "export a run", "run_id", row.ID, "error", err)
-		return
-	}
-	out := &Finished{ID: run.ID, Flow: run.Flow, Version: run.Version, State: run.Status, Started: run.Start, Ended: row.Ended,
+	out := &Finished{ID: run.ID, Flow: run.Flow, Version: run.Version, State: run.Status, Started: run.Start, Ended: l.run.Ended,
 		ErrorCode: run.ErrorCode, LLMCallsAvoided: run.LLMCallsAvoided, Result: run.Result}
 	if l.begun != nil {
 		out.TraceID, out.ParentSpanID = l.begun.TraceID, l.begun.ParentSpanID

@@ -47,10 +47,11 @@ type Run struct {
 	// Replayed is set when an idempotency key gave an earlier run.
 	Replayed bool
 
-	auto    bool  // interrupted, and goes on by itself when the service starts
-	started bool  // interrupted, and the next level may have been at work
-	events  int64 // number of the last event
-	calls   int   // recorded so far
+	auto    bool            // interrupted, and goes on by itself when the service starts
+	started bool            // interrupted, and the next level may have been at work
+	events  int64           // number of the last event
+	calls   int             // recorded so far
+	kept    json.RawMessage // the result as it was stored last
 }
 
 // Avoided is what the run saved by the averages of the stretches that its flow replaces; zero for dry runs and
@@ -86,6 +87,7 @@ func fromRow(row store.RunRow, withResult bool) (*Run, error) {
 	if !withResult || b.Result == nil {
 		return run, nil
 	}
+	run.kept = b.Result
 	var err error
 	if run.Result, err = executor.DecodeResult(b.Result); err != nil {
 		return nil, fmt.Errorf("stored run %s: %w", row.ID, err)
@@ -125,27 +127,28 @@ func avoided(v *governance.FlowVersion, result *executor.RunResult) Avoided {
 	}
 }
 
-// exported is the run as the event store keeps it.
+// exported is a stored run as the event store keeps it.
 func exported(row store.RunRow) (eventstore.Run, error) {
 	run, err := fromRow(row, true)
 	if err != nil {
 		return eventstore.Run{}, err
 	}
-	var b body
-	if err := json.Unmarshal(row.Body, &b); err != nil {
-		return eventstore.Run{}, fmt.Errorf("stored run %s: %w", row.ID, err)
-	}
+	return forArchive(run, run.Result), nil
+}
+
+// forArchive is a run that was stored with a result as the event store keeps it.
+func forArchive(run *Run, stored *executor.RunResult) eventstore.Run {
 	out := eventstore.Run{ID: run.ID, Flow: run.Flow, Version: run.Version, Status: run.State, Caller: run.Caller, Start: run.Started,
-		Duration: run.Ended.Sub(run.Started), Result: b.Result, LLMCallsAvoided: run.Avoided.LLMCalls,
+		Duration: run.Ended.Sub(run.Started), Result: run.kept, LLMCallsAvoided: run.Avoided.LLMCalls,
 		TokensAvoided: run.Avoided.Tokens, CostAvoidedUSD: run.Avoided.CostUSD, LatencyAvoided: run.Avoided.Latency}
-	if run.Result != nil {
-		out.Steps, out.StepsDone = len(run.Result.ExecutionLog), finished(run.Result)
-		out.ErrorCode = errorCode(run.Result)
+	if stored != nil {
+		out.Steps, out.StepsDone = len(stored.ExecutionLog), finished(stored)
+		out.ErrorCode = errorCode(stored)
 	}
 	if run.Problem != nil {
 		out.ErrorCode = run.Problem.Code
 	}
-	return out, nil
+	return out
 }
 
 // errorCode is the code of the last record that failed, "" when the run did not fail.

@@ -4,28 +4,110 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"slices"
+	"sync"
 
 	"pave/ingest/store"
 )
 
-// PutRun stores a finished flow run; see store.Store.
+// PutRun stores a finished flow run; see store.Store. Runs that finish while others are written share a transaction,
+// because most of what one costs is its commit.
 func (s *Store) PutRun(ctx context.Context, tenant string, run store.Run) error {
-	return s.wrap("put a run into", s.w.transaction(ctx, func(ctx context.Context) error {
-		id, err := s.w.tenant(ctx, tenant)
-		if err != nil {
-			return err
+	own := &finishedRun{tenant: tenant, run: run, done: make(chan error, 1)}
+	s.w.runs.add(own)
+	select {
+	case err := <-own.done:
+		return s.wrap("put a run into", err)
+	case <-s.w.turn:
+		s.w.putRuns(ctx)
+		s.w.done()
+	case <-ctx.Done():
+		if s.w.runs.leave(own) {
+			return s.wrap("put a run into", ctx.Err())
 		}
-		// Not REPLACE, at which triggers would not see the old row go.
-		if _, err := s.w.conn.ExecContext(ctx, "DELETE FROM runs WHERE tenant = ? AND id = ?", id, run.ID); err != nil {
-			return err
+	}
+	return s.wrap("put a run into", <-own.done)
+}
+
+// putRuns writes the runs that wait, together or, when that fails, each alone.
+func (w *writer) putRuns(ctx context.Context) {
+	batch := w.runs.take()
+	err := w.replaceRuns(ctx, batch...)
+	for _, f := range batch {
+		if err != nil && len(batch) > 1 {
+			f.done <- w.replaceRuns(ctx, f)
+			continue
 		}
-		_, err = s.w.conn.ExecContext(ctx, `INSERT INTO runs (tenant, id, flow, version, status, caller, start, duration, steps, steps_done,
-			error_code, llm_calls_avoided, tokens_avoided, cost_avoided_usd, latency_avoided, result)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-			id, run.ID, run.Flow, run.Version, run.Status, run.Caller, nanos(run.Start), int64(run.Duration), run.Steps, run.StepsDone,
-			run.ErrorCode, run.LLMCallsAvoided, run.TokensAvoided, run.CostAvoidedUSD, int64(run.LatencyAvoided), []byte(run.Result))
+		f.done <- err
+	}
+}
+
+func (w *writer) replaceRuns(ctx context.Context, batch ...*finishedRun) error {
+	if len(batch) == 0 {
+		return nil
+	}
+	if w.closed {
+		return errClosed
+	}
+	return w.within(ctx, func(ctx context.Context) error {
+		for _, f := range batch {
+			if err := w.replaceRun(ctx, f.tenant, &f.run); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func (w *writer) replaceRun(ctx context.Context, tenant string, run *store.Run) error {
+	id, err := w.tenant(ctx, tenant)
+	if err != nil {
 		return err
-	}))
+	}
+	// Not REPLACE, at which triggers would not see the old row go.
+	if _, err := w.dropRun.ExecContext(ctx, id, run.ID); err != nil {
+		return err
+	}
+	_, err = w.addRun.ExecContext(ctx, id, run.ID, run.Flow, run.Version, run.Status, run.Caller, nanos(run.Start), int64(run.Duration), run.Steps, run.StepsDone,
+		run.ErrorCode, run.LLMCallsAvoided, run.TokensAvoided, run.CostAvoidedUSD, int64(run.LatencyAvoided), []byte(run.Result))
+	return err
+}
+
+// finished are runs that wait to be written.
+type finished struct {
+	mu      sync.Mutex
+	waiting []*finishedRun
+}
+
+type finishedRun struct {
+	tenant string
+	run    store.Run
+	done   chan error // holds one
+}
+
+func (q *finished) add(f *finishedRun) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.waiting = append(q.waiting, f)
+}
+
+func (q *finished) take() []*finishedRun {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	all := q.waiting
+	q.waiting = nil
+	return all
+}
+
+// leave takes a run out; false when it is being written.
+func (q *finished) leave(f *finishedRun) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	i := slices.Index(q.waiting, f)
+	if i >= 0 {
+		q.waiting = slices.Delete(q.waiting, i, i+1)
+	}
+	return i >= 0
 }
 
 // Runs pages through finished runs; see store.Store.

@@ -24,7 +24,7 @@ type writer struct {
 	findTenant, addTenant, count *sql.Stmt
 	findName, isNamed            *sql.Stmt
 	findHead, findBindings       *sql.Stmt
-	addBlock                     *sql.Stmt
+	addBlock, dropRun, addRun    *sql.Stmt
 	dropSession, dropSequences   *sql.Stmt
 	clean                        *sql.Stmt
 
@@ -36,6 +36,8 @@ type writer struct {
 	origins                          *lru[nameKey, *origin]
 	dictionaries                     map[dictionaryKey]*dictionary
 	lastName, lastBlock, lastSegment int64
+
+	runs finished // that wait to be written
 }
 
 // nameKey is a name inside a tenant.
@@ -74,6 +76,10 @@ func (w *writer) prepare(ctx context.Context) error {
 		{&w.findHead, "SELECT segment FROM heads WHERE origin = ?"},
 		{&w.findBindings, "SELECT n.name, n.id FROM bindings b JOIN names n ON n.id = b.session WHERE b.origin = ?"},
 		{&w.addBlock, "INSERT INTO blocks (id, received, events, head, payload) VALUES (?, ?, ?, ?, ?)"},
+		{&w.dropRun, "DELETE FROM runs WHERE tenant = ? AND id = ?"},
+		{&w.addRun, `INSERT INTO runs (tenant, id, flow, version, status, caller, start, duration, steps, steps_done,
+			error_code, llm_calls_avoided, tokens_avoided, cost_avoided_usd, latency_avoided, result)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`},
 		{&w.dropSession, "DELETE FROM sessions WHERE session = ? RETURNING tool_calls, llm_calls"},
 		{&w.dropSequences, "DELETE FROM sequences WHERE tenant = ? AND session = ?"},
 		{&w.clean, "DELETE FROM dirty WHERE session = ? AND touched <= ?"},
@@ -144,7 +150,7 @@ func (w *writer) done() { w.turn <- struct{}{} }
 
 // transaction waits for its turn and runs fn in a transaction that is on disk when this returns nil. A context that
 // ends while waiting leaves nothing written; what has begun is finished, as it is short and half of it is of no use.
-func (w *writer) transaction(ctx context.Context, fn func(context.Context) error) (err error) {
+func (w *writer) transaction(ctx context.Context, fn func(context.Context) error) error {
 	if err := w.wait(ctx); err != nil {
 		return err
 	}
@@ -152,6 +158,11 @@ func (w *writer) transaction(ctx context.Context, fn func(context.Context) error
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	return w.within(ctx, fn)
+}
+
+// within is transaction for who has the turn.
+func (w *writer) within(ctx context.Context, fn func(context.Context) error) (err error) {
 	ctx = context.WithoutCancel(ctx)
 	if _, err := w.conn.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
 		return err
