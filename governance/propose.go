@@ -95,13 +95,13 @@ type queue struct {
 }
 
 func newQueue(c *change, tools *library) (*queue, error) {
-	rows, err := c.ProposalsInStates(c.tenant, openStates...)
+	waiting, err := c.CountProposals(c.tenant, openStates...)
 	if err != nil {
 		return nil, err
 	}
 	q := &queue{change: c, tools: tools, pending: map[analyzer.Source]int{}}
-	for _, row := range rows {
-		q.pending[analyzer.Source(row.Source)]++
+	for source, n := range waiting {
+		q.pending[analyzer.Source(source)] = n
 	}
 	return q, nil
 }
@@ -397,17 +397,11 @@ func (s *Service) SubmitExternal(ctx context.Context, actor Actor, flow *flows.F
 // admitExternal holds the draft of a generator against the queue and the memory of rejections. rows are the proposals of
 // its name, the newest first.
 func (c *change) admitExternal(rows []store.ProposalRow, digest string, now content) error {
-	open, err := c.ProposalsInStates(c.tenant, openStates...)
+	open, err := c.CountProposals(c.tenant, openStates...)
 	if err != nil {
 		return err
 	}
-	waiting := 0
-	for i := range open {
-		if open[i].Source == string(SourceExternal) {
-			waiting++
-		}
-	}
-	if waiting >= c.policy.MaxPending {
+	if waiting := open[string(SourceExternal)]; waiting >= c.policy.MaxPending {
 		return flows.NewError(flows.CodeFull, fmt.Sprintf("%d external proposals wait already; the policy's max_pending is %d", waiting, c.policy.MaxPending))
 	}
 	for _, row := range rows {

@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"strings"
 )
 
 // Page sizes of every list.
@@ -48,7 +49,7 @@ func decodeCursor(cursor, sort string) (position, error) {
 	return p, nil
 }
 
-// pageQuery is a keyset query over a table whose rows have a tenant and an id.
+// pageQuery is a keyset query over a table whose rows have a tenant and an id. The first condition is the tenant.
 type pageQuery struct {
 	table, columns string
 	where          []string // conditions with one placeholder each
@@ -57,6 +58,9 @@ type pageQuery struct {
 	order          order
 	limit          int
 	cursor         string
+	// chosen lets an index that has every condition and the key choose the ids of the page, so that rows beside it are not
+	// read with their bodies. Without one the rows come sorted from an index.
+	chosen bool
 }
 
 // clampLimit applies the default and the cap to a requested page size.
@@ -83,15 +87,14 @@ func readPage[T any](r *Reader, q pageQuery, scan func(s scanner, key *float64, 
 		where = append(where, fmt.Sprintf("(%s, id) %s (?, ?)", q.order.expr, less))
 		args = append(args, p.Key, p.ID)
 	}
-	query := fmt.Sprintf("SELECT %s, CAST(%s AS REAL), id FROM %s", q.columns, q.order.expr, q.table)
-	for i, w := range where {
-		if i == 0 {
-			query += " WHERE " + w
-		} else {
-			query += " AND " + w
-		}
+	sorted := fmt.Sprintf(" ORDER BY %s %s, id %s", q.order.expr, dir, dir)
+	from := fmt.Sprintf(" FROM %s WHERE %s%s LIMIT %d", q.table, strings.Join(where, " AND "), sorted, limit+1)
+	query := fmt.Sprintf("SELECT %s, CAST(%s AS REAL), id", q.columns, q.order.expr)
+	if q.chosen {
+		from = fmt.Sprintf(" FROM %s WHERE %s AND id IN (SELECT id%s)%s", q.table, where[0], from, sorted)
+		args = append([]any{args[0]}, args...)
 	}
-	query += fmt.Sprintf(" ORDER BY %s %s, id %s LIMIT %d", q.order.expr, dir, dir, limit+1)
+	query += from
 
 	last := make([]position, 0, limit+1)
 	items, err := collect(r, func(s scanner) (T, error) {

@@ -87,7 +87,7 @@ func (r *Reader) Proposals(tenant string, q ProposalQuery) (Page[ProposalRow], e
 		return Page[ProposalRow]{}, fmt.Errorf("no such sort %q", sort)
 	}
 	pq := pageQuery{table: "proposals", columns: proposalColumns, where: []string{"tenant = ?"}, args: []any{tenant},
-		sort: sort, order: o, limit: q.Limit, cursor: q.Cursor}
+		sort: sort, order: o, limit: q.Limit, cursor: q.Cursor, chosen: true}
 	if len(q.States) > 0 {
 		pq.where = append(pq.where, "state IN (?"+strings.Repeat(", ?", len(q.States)-1)+")")
 		for _, s := range q.States {
@@ -114,8 +114,9 @@ func (r *Reader) Proposal(tenant, id string) (ProposalRow, error) {
 
 // ProposalsLike lists proposals whose id starts with prefix, and those for the flow of that name, newest first.
 func (r *Reader) ProposalsLike(tenant, prefixOrName string) ([]ProposalRow, error) {
-	return r.proposals(`(substr(id, 1, length(?)) = ? OR flow_name = ?) ORDER BY created_at DESC, id LIMIT 50`,
-		tenant, prefixOrName, prefixOrName, prefixOrName)
+	return r.proposals(`id IN (SELECT id FROM proposals INDEXED BY proposals_name
+		WHERE tenant = ? AND (substr(id, 1, length(?)) = ? OR flow_name = ?)) ORDER BY created_at DESC, id LIMIT 50`,
+		tenant, tenant, prefixOrName, prefixOrName, prefixOrName)
 }
 
 // ProposalsNamed lists every proposal for the flow of a name, newest first.
@@ -126,6 +127,27 @@ func (r *Reader) ProposalsNamed(tenant, flowName string) ([]ProposalRow, error) 
 // ProposalsOfPattern lists every proposal made for a pattern, newest first.
 func (r *Reader) ProposalsOfPattern(tenant, patternKey string) ([]ProposalRow, error) {
 	return r.proposals(`pattern_key = ? ORDER BY created_at DESC, id DESC`, tenant, patternKey)
+}
+
+// CountProposals counts the proposals in one of the states, by source.
+func (r *Reader) CountProposals(tenant string, states ...string) (map[string]int, error) {
+	args := []any{tenant}
+	for _, s := range states {
+		args = append(args, s)
+	}
+	type counted struct {
+		source string
+		n      int
+	}
+	rows, err := collect(r, func(s scanner) (c counted, err error) {
+		err = s.Scan(&c.source, &c.n)
+		return c, err
+	}, `SELECT source, count(*) FROM proposals WHERE tenant = ? AND state IN (?`+strings.Repeat(", ?", len(states)-1)+`) GROUP BY source`, args...)
+	out := map[string]int{}
+	for _, c := range rows {
+		out[c.source] = c.n
+	}
+	return out, err
 }
 
 // ProposalsInStates lists every proposal in one of the states, best rank first.
