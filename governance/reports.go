@@ -1,6 +1,7 @@
 package governance
 
 import (
+	"cmp"
 	"context"
 	"encoding/csv"
 	"errors"
@@ -90,7 +91,7 @@ func (s *Service) Report(ctx context.Context, actor Actor, kind ReportKind, from
 	if err != nil {
 		return nil, err
 	}
-	if kind != ReportAgents {
+	if kind != ReportAgents && kind != ReportDrift {
 		data.runs, err = series.RunDays(ctx, tenantOf(actor), from, to)
 	}
 	if err == nil && kind == ReportCoverage {
@@ -198,13 +199,11 @@ func (d *reportData) byHand(kind ReportKind) (columns []string, rows [][]any) {
 		c.walks, c.exact = w.Walks, w.Exact
 		all[key] = c
 	}
-	for i := range d.runs {
-		if kind == ReportAdoption {
-			key := dayKey{d.runs[i].Day, d.runs[i].Flow, d.runs[i].Version}
-			c := all[key]
-			c.runs = d.runs[i].Runs
-			all[key] = c
-		}
+	for i := range d.runs { // of adoption only
+		key := dayKey{d.runs[i].Day, d.runs[i].Flow, d.runs[i].Version}
+		c := all[key]
+		c.runs = d.runs[i].Runs
+		all[key] = c
 	}
 	for key, n := range d.taken {
 		c := all[key]
@@ -216,10 +215,7 @@ func (d *reportData) byHand(kind ReportKind) (columns []string, rows [][]any) {
 		keys = append(keys, key)
 	}
 	slices.SortFunc(keys, func(a, b dayKey) int {
-		if a.day != b.day {
-			return int(a.day - b.day)
-		}
-		return strings.Compare(a.flow+"\x00"+a.version, b.flow+"\x00"+b.version)
+		return cmp.Or(cmp.Compare(a.day, b.day), cmp.Compare(a.flow, b.flow), cmp.Compare(a.version, b.version))
 	})
 	columns = []string{"day", "flow", "version", "runs", "walks", "adoption"}
 	if kind == ReportDrift {
