@@ -141,6 +141,40 @@ func TestGoingBackAndDisabling(t *testing.T) {
 	require.Equal(t, "active", v.Status)
 }
 
+// A new version serves a share of the callers, which is raised to all.
+func TestRollingOut(t *testing.T) {
+	shop := openShop(t)
+	s := serve(t, true, "--egress-allow", shop.host())
+	s.declare(shop)
+	s.flow("look_up_stock", "stock")
+	id := s.draft("look_up_stock", "stock", "stock")
+	s.approve(id)
+	p := s.open(s.admin)
+	p.visit("/proposals/" + id)
+	p.settled()
+	p.do(chromedp.SetValue(`.promote select`, "0.1"))
+	eval[any](p, `document.querySelector('.promote select').dispatchEvent(new Event('change', {bubbles: true}))`)
+	p.click("button", "Promote")
+	p.sees("promoted as")
+	p.visit("/flows/look_up_stock")
+	p.settled()
+	p.sees("serves 10 % of the callers, 1.0.0 the others")
+	require.Equal(t, []string{"10 %", "90 %"}, eval[[]string](p, `[...document.querySelectorAll('aside tbody td.num')].map((e) => e.innerText)`))
+	p.click("button", "Roll out…")
+	p.dialog()
+	p.do(chromedp.SendKeys(`dialog textarea`, "nothing failed"))
+	p.do(chromedp.Click(`dialog button[type=submit]`, chromedp.NodeEnabled))
+	p.until(`!document.querySelector('dialog[open]')`)
+	p.sees("a run without a version takes this one")
+	var v struct {
+		Share   float64
+		Rollout *struct{}
+	}
+	s.call("GET", "/api/v1/flows/look_up_stock", "", nil, &v)
+	require.Equal(t, 1.0, v.Share)
+	require.Nil(t, v.Rollout)
+}
+
 // The overview names what is wrong: a flow out of service with its reason, one that fails, data that could not be used;
 // each leads to the page that says more.
 func TestOverviewNamesProblems(t *testing.T) {

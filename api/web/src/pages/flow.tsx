@@ -6,7 +6,7 @@ import { flowOf, readFlow } from '../flow'
 import { Ago, count, duration, money, percent, plural } from '../format'
 import { FlowDiagram, Hot } from '../parts/diagram'
 import { Digest, Figure, State } from '../parts/marks'
-import { Ask, Check, Text } from '../parts/form'
+import { Ask, Check, Num, Text } from '../parts/form'
 import { Card, Page, Tabs, useTitle } from '../parts/page'
 import { Problem, Show } from '../parts/states'
 import { Diff, Yaml } from '../parts/yamlview'
@@ -41,6 +41,7 @@ function FlowView({ v, summary, reload }: { v: Version; summary?: Schemas['FlowS
   const [change, setChange] = useState<Schemas['FlowStatus'] | null>(null)
   const [running, setRunning] = useState(false)
   const [back, setBack] = useState(false)
+  const [sharing, setSharing] = useState(false)
   const flow = useMemo(() => readFlow(flowOf(v.flow)), [v.flow])
   const report = useData('savings-all', (signal) => get('/api/v1/reports/savings', { signal }))
   const saved = savingsOfFlow(report.data, v.name)
@@ -58,7 +59,7 @@ function FlowView({ v, summary, reload }: { v: Version; summary?: Schemas['FlowS
         crumbs={<Link to="/flows">← flows</Link>}
         lead={
           <>
-            <State of={v.status} /> version {v.version} {v.active ? '(a run without a version takes this one)' : <span class="state warn">▲ not the active version</span>} · <Digest of={v.digest} />{' '}
+            <State of={v.status} /> version {v.version} {served(v)} · <Digest of={v.digest} />{' '}
             {v.promoted_by && (
               <>
                 · promoted by <span class="mono">{v.promoted_by}</span> <Ago at={v.created_at} />
@@ -71,6 +72,11 @@ function FlowView({ v, summary, reload }: { v: Version; summary?: Schemas['FlowS
             <button type="button" class="primary" disabled={!me.may('run') || v.status !== 'active'} onClick={() => setRunning(true)}>
               Run…
             </button>
+            {v.active && v.rollout && (
+              <button type="button" disabled={!me.may('promote')} onClick={() => setSharing(true)}>
+                Roll out…
+              </button>
+            )}
             {!v.active && (
               <button type="button" disabled={!me.may('promote') || !summary?.active_version} onClick={() => setBack(true)}>
                 Go back to this version…
@@ -146,6 +152,11 @@ function FlowView({ v, summary, reload }: { v: Version; summary?: Schemas['FlowS
                   <tr>
                     <th scope="col">Version</th>
                     <th scope="col">Status</th>
+                    {summary?.rollout && (
+                      <th scope="col" class="num" title="Share of the callers who name no version">
+                        Callers
+                      </th>
+                    )}
                     <th scope="col">Since</th>
                   </tr>
                 </thead>
@@ -158,6 +169,7 @@ function FlowView({ v, summary, reload }: { v: Version; summary?: Schemas['FlowS
                       <td>
                         <State of={one.status} />
                       </td>
+                      {summary?.rollout && <td class="num">{one.share ? percent(one.share) : '–'}</td>}
                       <td>
                         <Ago at={one.created_at} />
                       </td>
@@ -196,9 +208,31 @@ function FlowView({ v, summary, reload }: { v: Version; summary?: Schemas['FlowS
         </div>
         {change && <ChangeStatus v={v} status={change} close={() => setChange(null)} done={() => (setChange(null), reload())} />}
         {back && <GoBack v={v} active={summary?.active_version ?? ''} close={() => setBack(false)} done={() => (setBack(false), reload())} />}
+        {sharing && <RollOut v={v} close={() => setSharing(false)} done={() => (setSharing(false), reload())} />}
         {running && <RunForm v={v} close={() => setRunning(false)} done={(run) => navigate(to('runs', run.id))} />}
       </Page>
     </Hot.Provider>
+  )
+}
+
+/** Who gets a version without naming it. */
+function served(v: Version) {
+  if (v.rollout && v.share) return <span class="state warn">▲ serves {percent(v.share)} of the callers, {v.active ? (v.rollout.rest_version ? `${v.rollout.rest_version} the others` : 'the others go on by hand') : `${v.rollout.version} the others`}</span>
+  return v.active ? '(a run without a version takes this one)' : <span class="state warn">▲ not the active version</span>
+}
+
+function RollOut({ v, close, done }: { v: Version; close: () => void; done: () => void }) {
+  const [share, setShare] = useState(100)
+  const [reason, setReason] = useState('')
+  return (
+    <Ask
+      title={`Roll out ${v.name} ${v.version}`} close={close} submit="Roll out" ready={share > 0 && share <= 100 && reason.trim() !== ''}
+      act={() => put('/api/v1/flows/{name}/rollout', { path: { name: v.name }, body: { version: v.version, rollout: share / 100, reason }, ifMatch: v.revision }).then(done)}
+    >
+      <p class="dim">Now it serves {percent(v.share ?? 0)} of the callers who name no version. With more, those keep it; with 100 % the rollout is over. Runs in flight finish on their plan.</p>
+      <Num label="Share of the callers, in percent" value={share} set={setShare} min={0} max={100} first />
+      <Text label="Why" rows={3} required value={reason} set={setReason} />
+    </Ask>
   )
 }
 

@@ -21,7 +21,7 @@ export function FlowsPage() {
   const columns: Column<Row>[] = [
     { head: 'Flow', width: '28%', cell: (f) => <Link to={to('flows', f.name)} title={f.description}>{f.name}</Link> },
     { head: 'Status', width: '124px', cell: (f) => (f.status ? <State of={f.status} /> : <span class="dim">no active version</span>) },
-    { head: 'Version', width: '84px', cell: (f) => f.active_version ?? <span class="dim">none</span> },
+    { head: 'Version', width: '104px', cell: (f) => (f.active_version ? <>{f.active_version} {f.rollout && <span class="dim" title="Of the callers who name no version">{percent(f.rollout.share)}</span>}</> : <span class="dim">none</span>) },
     { head: 'Steps', hide: 'medium', cell: (f) => <Steps tools={f.tools} /> },
     { head: 'Runs', num: true, width: '76px', cell: (f) => count(saved.get(f.name)?.runs ?? 0) },
     { head: 'Succeeded', num: true, width: '92px', hide: 'narrow', cell: (f) => ((saved.get(f.name)?.runs ?? 0) > 0 ? percent(saved.get(f.name)!.succeeded / saved.get(f.name)!.runs) : <span class="dim">no runs</span>) },

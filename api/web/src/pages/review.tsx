@@ -179,7 +179,8 @@ function Decision({ p, open, may, ask, reload }: { p: Proposal; open: boolean; m
   const assign = useAction((assignee: string) => patch('/api/v1/proposals/{id}', { path: { id: p.id }, body: { assignee }, ifMatch: p.revision }).then(reload))
   const reserve = useAction((on: boolean) => (on ? put('/api/v1/proposals/{id}/reservation', { path: { id: p.id } }) : del('/api/v1/proposals/{id}/reservation', { path: { id: p.id } })).then(reload))
   const reader = p.reservation && Date.parse(p.reservation.until) > Date.now() ? p.reservation : undefined
-  const promote = useAction(() => post('/api/v1/proposals/{id}/promote', { path: { id: p.id }, body: {}, ifMatch: p.revision }).then(reload))
+  const [rollout, setRollout] = useState(1)
+  const promote = useAction(() => post('/api/v1/proposals/{id}/promote', { path: { id: p.id }, body: { rollout }, ifMatch: p.revision }).then(reload))
   return (
     <Card title="Decision">
       <p>
@@ -207,6 +208,13 @@ function Decision({ p, open, may, ask, reload }: { p: Proposal; open: boolean; m
               <button type="button" class="primary" disabled={!me.may('promote') || promote.busy} onClick={() => void promote.run()}>
                 Promote
               </button>
+              <select aria-label="For how many callers" title="The other callers stay with the version before, or go on by hand where there is none" value={rollout} onChange={(e) => setRollout(Number(e.currentTarget.value))}>
+                {[1, 0.5, 0.25, 0.1, 0.01].map((share) => (
+                  <option key={share} value={share}>
+                    {share === 1 ? 'for all' : `for ${percent(share)}`}
+                  </option>
+                ))}
+              </select>
               <span class="dim">{me.may('promote') ? `makes it ${p.next_version ? `version ${p.next_version.to}, ` : ''}the active version; agents can call it from then on` : 'Your key has no scope "promote".'}</span>
             </div>
           )}

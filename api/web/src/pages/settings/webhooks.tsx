@@ -13,7 +13,7 @@ import { Secret } from './secret'
 type Hook = Schemas['Webhook']
 type Delivery = Schemas['Delivery']
 
-const events: Schemas['WebhookEvent'][] = ['proposal.created', 'review.submitted', 'proposal.approved', 'flow.promoted', 'flow.rolled_back', 'flow.needs_review', 'run.failed', 'drift.detected']
+const events: Schemas['WebhookEvent'][] = ['proposal.created', 'review.submitted', 'proposal.approved', 'flow.promoted', 'flow.rollout_changed', 'flow.rolled_back', 'flow.needs_review', 'run.failed', 'drift.detected']
 
 const head: Head[] = ['Address', 'Events', 'State', 'Made', { name: 'Actions', hidden: true }]
 
