@@ -2,6 +2,8 @@ package api
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"net/http"
 	"slices"
 	"time"
@@ -17,26 +19,21 @@ import (
 // PollWorkerPool waits for a call of the pool, until the service drains at the latest.
 func (h *handlers) PollWorkerPool(ctx context.Context, r gen.PollWorkerPoolRequestObject) (gen.PollWorkerPoolResponseObject, error) {
 	actor := actorFrom(ctx)
-	req := worker.Poll{Pool: r.Pool, Scope: actor.Tenant, Owner: ownerOf(actor), Wait: defaultPollWait}
+	req := worker.Poll{Pool: r.Pool, Scope: actor.Tenant, Owner: ownerOf(actor), Wait: defaultPollWait, Until: h.s.drained}
 	if r.Body != nil {
-		req.Worker, req.Tools = r.Body.Worker, r.Body.Tools
+		req.Worker, req.Tools, req.OnlyAnswer = r.Body.Worker, r.Body.Tools, r.Body.OnlyAnswer
 		if r.Body.WaitMs > 0 {
 			req.Wait = time.Duration(r.Body.WaitMs) * time.Millisecond
+		}
+		var err error
+		if req.Answers, err = answersOf(r.Body.Answers); err != nil {
+			return nil, err
 		}
 	}
 	if req.Worker == "" {
 		req.Worker = actor.Principal
 	}
-	waiting, stop := context.WithCancel(ctx)
-	defer stop()
-	go func() {
-		select {
-		case <-h.s.drained:
-			stop()
-		case <-waiting.Done():
-		}
-	}()
-	call, err := h.s.deps.Workers.Poll(waiting, req)
+	call, err := h.s.deps.Workers.Poll(ctx, req)
 	if err != nil {
 		return nil, err
 	}
@@ -50,6 +47,42 @@ func (h *handlers) PollWorkerPool(ctx context.Context, r gen.PollWorkerPoolReque
 		out.Deadline = utc(call.Deadline)
 	}
 	return &delivery{out, ctx, func() { h.s.deps.Workers.Undelivered(call.ID) }}, nil
+}
+
+// answersOf are the answers that came with a poll.
+func answersOf(given []gen.WorkerAnswer) ([]worker.Answer, error) {
+	out := make([]worker.Answer, len(given))
+	for i, a := range given {
+		at := fmt.Sprintf("/answers/%d", i)
+		if (a.Error != nil) == (len(a.Result) > 0) {
+			return nil, flows.NewError(flows.CodeInvalid, "an answer has either a result or an error",
+				flows.ErrorDetail{Pointer: at, Code: "oneOf", Detail: "must have result or error, not both"})
+		}
+		out[i].ID = a.ID
+		if a.Error != nil {
+			failure := failureOf(a.Error)
+			out[i].Failure = &failure
+			continue
+		}
+		var err error
+		if out[i].Result, err = resultOf(a.Result, at+"/result"); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+func resultOf(raw json.RawMessage, at string) (any, error) {
+	result, err := value.Decode(raw)
+	if err != nil {
+		return nil, flows.NewError(flows.CodeInvalid, "the result is not JSON that can be taken: "+err.Error(),
+			flows.ErrorDetail{Pointer: at, Code: "invalid", Detail: err.Error()})
+	}
+	return result, nil
+}
+
+func failureOf(f *gen.WorkerFailure) executor.ToolError {
+	return executor.ToolError{Class: string(f.Class), Message: f.Message, Type: f.Type}
 }
 
 // ownerOf is who may answer a call that the actor was given.
@@ -89,18 +122,16 @@ func (h *handlers) RenewWorkerCall(ctx context.Context, r gen.RenewWorkerCallReq
 
 // CompleteWorkerCall takes a result.
 func (h *handlers) CompleteWorkerCall(ctx context.Context, r gen.CompleteWorkerCallRequestObject) (gen.CompleteWorkerCallResponseObject, error) {
-	result, err := value.Decode(r.Body.Result)
+	result, err := resultOf(r.Body.Result, "/result")
 	if err != nil {
-		return nil, flows.NewError(flows.CodeInvalid, "the result is not JSON that can be taken: "+err.Error(),
-			flows.ErrorDetail{Pointer: "/result", Code: "invalid", Detail: err.Error()})
+		return nil, err
 	}
 	return gen.CompleteWorkerCall204Response{}, h.s.deps.Workers.Complete(r.ID, ownerOf(actorFrom(ctx)), result)
 }
 
 // FailWorkerCall takes an error.
 func (h *handlers) FailWorkerCall(ctx context.Context, r gen.FailWorkerCallRequestObject) (gen.FailWorkerCallResponseObject, error) {
-	failure := executor.ToolError{Class: string(r.Body.Class), Message: r.Body.Message, Type: r.Body.Type}
-	return gen.FailWorkerCall204Response{}, h.s.deps.Workers.Fail(r.ID, ownerOf(actorFrom(ctx)), failure)
+	return gen.FailWorkerCall204Response{}, h.s.deps.Workers.Fail(r.ID, ownerOf(actorFrom(ctx)), failureOf(r.Body))
 }
 
 // ListWorkerPools shows how the pools stand.

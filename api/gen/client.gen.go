@@ -1127,6 +1127,9 @@ type ClientInterface interface {
 	// idempotent goes to another worker; any other call fails, because it may have happened. `idempotency_key` is the same
 	// for every delivery and every attempt of one effect.
 	//
+	// `answers` carries what calls gave that the caller was given before, which saves a request for each. When one of them is
+	// refused (409: it came late or twice), `errors` names it, the others are taken, and no call is given: poll again.
+	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/workers/{pool}/poll (the `PollWorkerPool` operationId).
@@ -1138,6 +1141,9 @@ type ClientInterface interface {
 	// heartbeats, before `lease_until`. When a lease runs out, the call of a tool that only reads or is declared
 	// idempotent goes to another worker; any other call fails, because it may have happened. `idempotency_key` is the same
 	// for every delivery and every attempt of one effect.
+	//
+	// `answers` carries what calls gave that the caller was given before, which saves a request for each. When one of them is
+	// refused (409: it came late or twice), `errors` names it, the others are taken, and no call is given: poll again.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -3677,6 +3683,9 @@ func (c *Client) ListWorkerPools(ctx context.Context, reqEditors ...RequestEdito
 // idempotent goes to another worker; any other call fails, because it may have happened. `idempotency_key` is the same
 // for every delivery and every attempt of one effect.
 //
+// `answers` carries what calls gave that the caller was given before, which saves a request for each. When one of them is
+// refused (409: it came late or twice), `errors` names it, the others are taken, and no call is given: poll again.
+//
 // Takes any type of body and a specified content type.
 //
 // Corresponds with POST /api/v1/workers/{pool}/poll (the `PollWorkerPool` operationId).
@@ -3698,6 +3707,9 @@ func (c *Client) PollWorkerPoolWithBody(ctx context.Context, pool string, conten
 // heartbeats, before `lease_until`. When a lease runs out, the call of a tool that only reads or is declared
 // idempotent goes to another worker; any other call fails, because it may have happened. `idempotency_key` is the same
 // for every delivery and every attempt of one effect.
+//
+// `answers` carries what calls gave that the caller was given before, which saves a request for each. When one of them is
+// refused (409: it came late or twice), `errors` names it, the others are taken, and no call is given: poll again.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -10897,6 +10909,9 @@ type ClientWithResponsesInterface interface {
 	// idempotent goes to another worker; any other call fails, because it may have happened. `idempotency_key` is the same
 	// for every delivery and every attempt of one effect.
 	//
+	// `answers` carries what calls gave that the caller was given before, which saves a request for each. When one of them is
+	// refused (409: it came late or twice), `errors` names it, the others are taken, and no call is given: poll again.
+	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/workers/{pool}/poll (the `PollWorkerPool` operationId).
@@ -10908,6 +10923,9 @@ type ClientWithResponsesInterface interface {
 	// heartbeats, before `lease_until`. When a lease runs out, the call of a tool that only reads or is declared
 	// idempotent goes to another worker; any other call fails, because it may have happened. `idempotency_key` is the same
 	// for every delivery and every attempt of one effect.
+	//
+	// `answers` carries what calls gave that the caller was given before, which saves a request for each. When one of them is
+	// refused (409: it came late or twice), `errors` names it, the others are taken, and no call is given: poll again.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -18998,6 +19016,9 @@ func (c *ClientWithResponses) ListWorkerPoolsWithResponse(ctx context.Context, r
 // idempotent goes to another worker; any other call fails, because it may have happened. `idempotency_key` is the same
 // for every delivery and every attempt of one effect.
 //
+// `answers` carries what calls gave that the caller was given before, which saves a request for each. When one of them is
+// refused (409: it came late or twice), `errors` names it, the others are taken, and no call is given: poll again.
+//
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /api/v1/workers/{pool}/poll (the `PollWorkerPool` operationId).
@@ -19015,6 +19036,9 @@ func (c *ClientWithResponses) PollWorkerPoolWithBodyWithResponse(ctx context.Con
 // heartbeats, before `lease_until`. When a lease runs out, the call of a tool that only reads or is declared
 // idempotent goes to another worker; any other call fails, because it may have happened. `idempotency_key` is the same
 // for every delivery and every attempt of one effect.
+//
+// `answers` carries what calls gave that the caller was given before, which saves a request for each. When one of them is
+// refused (409: it came late or twice), `errors` names it, the others are taken, and no call is given: poll again.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //

@@ -3844,6 +3844,17 @@ type WithdrawRequest struct {
 	Reason string `json:"reason,omitempty,omitzero"`
 }
 
+// WorkerAnswer Has either `result` or `error`.
+type WorkerAnswer struct {
+	Error *WorkerFailure `json:"error,omitempty"`
+
+	// ID Of the call.
+	ID string `json:"id"`
+
+	// Result What the tool returned, any JSON.
+	Result json.RawMessage `json:"result,omitempty,omitzero"`
+}
+
 // WorkerCall defines model for WorkerCall.
 type WorkerCall struct {
 	// Attempt 1 for the first; a step's retry policy makes more.
@@ -3888,6 +3899,12 @@ type WorkerLease struct {
 
 // WorkerPoll defines model for WorkerPoll.
 type WorkerPoll struct {
+	// Answers Answers of calls that the caller was given before. They are taken at once, whatever becomes of the poll.
+	Answers []WorkerAnswer `json:"answers,omitempty,omitzero"`
+
+	// OnlyAnswer Give no call and answer at once, as when the caller stops.
+	OnlyAnswer bool `json:"only_answer,omitempty,omitzero"`
+
 	// Tools The tools that the caller serves; all of the pool when there are none.
 	Tools []string `json:"tools,omitempty,omitzero"`
 

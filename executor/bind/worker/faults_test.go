@@ -26,6 +26,20 @@ func TestFaultsOfWorkersInTheRecord(t *testing.T) {
 			assert.Equal(t, flows.CodeConflict, flows.CodeOf(p.Complete(call.ID, "service:w", map[string]any{"n": int64(2)})))
 			assert.Equal(t, flows.CodeConflict, flows.CodeOf(p.Fail(call.ID, "service:w", executor.ToolError{Message: "no"})))
 		}, true, ""},
+		"answers twice with its polls": {func(t *testing.T, p *Pools, call *Call) {
+			none, err := answering(t, p, "w", Answer{ID: call.ID, Result: map[string]any{"n": int64(1)}})
+			require.NoError(t, err)
+			require.Nil(t, none)
+			_, err = answering(t, p, "w", Answer{ID: call.ID, Result: map[string]any{"n": int64(2)}})
+			assert.Equal(t, flows.CodeConflict, flows.CodeOf(err))
+			_, err = answering(t, p, "w", Answer{ID: call.ID, Failure: &executor.ToolError{Message: "no"}})
+			assert.Equal(t, flows.CodeConflict, flows.CodeOf(err))
+		}, true, ""},
+		"answers late with its poll": {func(t *testing.T, p *Pools, call *Call) {
+			time.Sleep(6 * time.Second) // its lease has run out
+			_, err := answering(t, p, "w", Answer{ID: call.ID, Result: map[string]any{"n": int64(1)}})
+			assert.Equal(t, flows.CodeConflict, flows.CodeOf(err))
+		}, false, "[worker_lost]"},
 		"answers late": {func(t *testing.T, p *Pools, call *Call) {
 			for range 8 { // it lives
 				time.Sleep(4 * time.Second)

@@ -2,8 +2,10 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"pave/executor"
@@ -23,6 +25,19 @@ type Poll struct {
 	Tools []string
 	// Wait is how long to wait for a call; 0 asks for one that waits already.
 	Wait time.Duration
+	// Until ends the wait when it is closed; nil does not.
+	Until <-chan struct{}
+	// Answers of calls that the owner was given before.
+	Answers []Answer
+	// OnlyAnswer asks for no call.
+	OnlyAnswer bool
+}
+
+// Answer is what a call gave: a result, any JSON value, or a failure.
+type Answer struct {
+	ID      string
+	Result  any
+	Failure *executor.ToolError // nil: there is a result
 }
 
 // poller is a worker that waits.
@@ -35,8 +50,12 @@ type poller struct {
 func (w *poller) serves(tool string) bool { return len(w.tools) == 0 || slices.Contains(w.tools, tool) }
 
 // Poll gives the caller the call that waits longest among those that it serves; nil when none came in time. Workers
-// that wait are served in the order in which they came.
+// that wait are served in the order in which they came. Answers are taken first; when one is refused, the others are taken,
+// the error says which, and no call is given.
 func (p *Pools) Poll(ctx context.Context, req Poll) (*Call, error) {
+	if err := p.take(&req); err != nil || req.OnlyAnswer {
+		return nil, err
+	}
 	w := &poller{worker: req.Worker, owner: req.Owner, tools: req.Tools, given: make(chan *Call, 1)}
 	p.mu.Lock()
 	pool, err := p.pool(poolKey{req.Scope, req.Pool})
@@ -64,9 +83,35 @@ func (p *Pools) Poll(ctx context.Context, req Poll) (*Call, error) {
 	case call := <-w.given:
 		return call, nil
 	case <-ctx.Done():
+	case <-req.Until:
 	case <-timer.C:
 	}
 	return p.leave(ctx, pool, w), nil
+}
+
+// take takes the answers that come with a poll.
+func (p *Pools) take(req *Poll) error {
+	var refused []flows.ErrorDetail
+	var first *flows.Error
+	for i, a := range req.Answers {
+		var err error
+		if a.Failure != nil {
+			err = p.Fail(a.ID, req.Owner, *a.Failure)
+		} else {
+			err = p.Complete(a.ID, req.Owner, a.Result)
+		}
+		why := new(flows.Error)
+		if !errors.As(err, &why) {
+			continue
+		}
+		if refused = append(refused, flows.ErrorDetail{Pointer: "/answers/" + strconv.Itoa(i), Code: string(why.Code), Detail: why.Message}); first == nil {
+			first = why
+		}
+	}
+	if first == nil {
+		return nil
+	}
+	return flows.NewError(first.Code, fmt.Sprintf("%d of %d answers were refused; the first: %s", len(refused), len(req.Answers), first.Message), refused...)
 }
 
 // leave ends a wait. A call that was given in this moment is taken back when the worker has gone and passed on.

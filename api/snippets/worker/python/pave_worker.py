@@ -21,33 +21,34 @@ def _post(server, key, path, body, timeout=60):
 
 def serve(server, pool, tools, key, stop=None):
     """Serves calls one after another until the event stop is set; start several threads for more at a time."""
-    stop = stop or threading.Event()
+    stop, answers = stop or threading.Event(), []  # answers go with the next poll
     while not stop.is_set():
         try:
-            call = _post(server, key, f"/workers/{pool}/poll", {"tools": list(tools), "wait_ms": 20000})
+            call = _post(server, key, f"/workers/{pool}/poll", {"tools": list(tools), "wait_ms": 20000, "answers": answers})
+            answers = [_work(server, key, tools, call)] if call else []
         except urllib.error.HTTPError as error:
             if error.code in (400, 401, 403, 404):  # wrong pool, key or scope: waiting would not help
                 raise
-            stop.wait(2)
+            lost = error.code in (409, 413)  # the answer came too late, or is too large
+            answers = [] if lost else answers
+            stop.wait(0 if lost else 2)
         except OSError:  # the server is away
             stop.wait(2)
-        else:
-            if call:
-                _work(server, key, tools, call)
+    if answers:
+        _post(server, key, f"/workers/{pool}/poll", {"answers": answers, "only_answer": True})
 
 
 def _work(server, key, tools, call):
     done = threading.Event()
     threading.Thread(target=_beat, args=(server, key, call["id"], done), daemon=True).start()
     try:
-        answer = ("result", {"result": tools[call["tool"]](**call["input"])})
+        result = tools[call["tool"]](**call["input"])
+        json.dumps(result, allow_nan=False)
+        return {"id": call["id"], "result": result}
     except Exception as error:  # every error of a function is the tool's answer
-        answer = ("error", {"message": str(error)[:4096] or type(error).__name__, "type": type(error).__name__})
-    done.set()
-    try:
-        _post(server, key, f"/worker-calls/{call['id']}/{answer[0]}", answer[1])
-    except OSError:  # too late, or the server is away: the call is lost to this worker
-        pass
+        return {"id": call["id"], "error": {"message": str(error)[:4096] or type(error).__name__, "type": type(error).__name__}}
+    finally:
+        done.set()
 
 
 def _beat(server, key, call_id, done):

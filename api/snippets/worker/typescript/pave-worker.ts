@@ -19,28 +19,30 @@ export async function serve(server: string, pool: string, tools: Tools, key: str
 
   const work = async (call: Call) => {
     const beat = setInterval(() => post(`/worker-calls/${call.id}/heartbeat`, {}).catch(() => {}), 10_000);
-    let answer: [string, unknown];
     try {
-      answer = ["result", { result: (await tools[call.tool](call.input)) ?? null }];
+      const result = (await tools[call.tool](call.input)) ?? null;
+      JSON.stringify(result);
+      return { id: call.id, result };
     } catch (error: any) { // every error of a function is the tool's answer
-      answer = ["error", { message: String(error?.message ?? error).slice(0, 4096) || "error", type: error?.name }];
+      return { id: call.id, error: { message: String(error?.message ?? error).slice(0, 4096) || "error", type: error?.name } };
     } finally {
       clearInterval(beat);
     }
-    // An answer that comes too late is refused; the call is lost to this worker then.
-    await post(`/worker-calls/${call.id}/${answer[0]}`, answer[1]).catch(() => {});
   };
 
   const loop = async () => {
+    let answers: unknown[] = []; // go with the next poll
     while (!signal?.aborted) {
       try {
-        const call = await post(`/workers/${pool}/poll`, { tools: Object.keys(tools), wait_ms: 20_000 }, signal);
-        if (call) await work(call);
+        const call = await post(`/workers/${pool}/poll`, { tools: Object.keys(tools), wait_ms: 20_000, answers }, signal);
+        answers = call ? [await work(call)] : [];
       } catch (error: any) {
         if ([400, 401, 403, 404].includes(error?.status)) throw error; // waiting would not help
-        if (!signal?.aborted) await new Promise((wake) => setTimeout(wake, 2000));
+        if ([409, 413].includes(error?.status)) answers = []; // the answer came too late, or is too large
+        else if (!signal?.aborted) await new Promise((wake) => setTimeout(wake, 2000));
       }
     }
+    if (answers.length) await post(`/workers/${pool}/poll`, { answers, only_answer: true }).catch(() => {});
   };
   await Promise.all(Array.from({ length: parallel }, loop));
 }

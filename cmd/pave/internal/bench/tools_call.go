@@ -112,8 +112,10 @@ func (s *speaker) work(ctx context.Context, in io.Reader, out io.Writer) error {
 	var all sync.WaitGroup
 	for i := range s.AtATime {
 		all.Go(func() {
+			answers := ""
 			for ctx.Err() == nil {
-				if err := s.serve(ctx, i); err != nil && ctx.Err() == nil {
+				var err error
+				if answers, err = s.serve(ctx, i, answers); err != nil && ctx.Err() == nil {
 					errs <- err
 					return
 				}
@@ -126,21 +128,20 @@ func (s *speaker) work(ctx context.Context, in io.Reader, out io.Writer) error {
 	return <-errs
 }
 
-// serve takes one call of the pool and answers it.
-func (s *speaker) serve(ctx context.Context, worker int) error {
-	raw, err := s.post(ctx, "/api/v1/workers/"+workerPool+"/poll", fmt.Sprintf(`{"worker":"w%d"}`, worker))
+// serve answers a call of the pool and takes the next, which it answers with what it was given.
+func (s *speaker) serve(ctx context.Context, worker int, answers string) (next string, err error) {
+	raw, err := s.post(ctx, "/api/v1/workers/"+workerPool+"/poll", fmt.Sprintf(`{"worker":"w%d","answers":[%s]}`, worker, answers))
 	if err != nil || raw == "" { // nothing to do
-		return err
+		return "", err
 	}
 	var call struct {
 		ID    string          `json:"id"`
 		Input json.RawMessage `json:"input"`
 	}
 	if err := json.Unmarshal([]byte(raw), &call); err != nil {
-		return fmt.Errorf("answer of the pool %q: %w", raw, err)
+		return "", fmt.Errorf("answer of the pool %q: %w", raw, err)
 	}
-	_, err = s.post(ctx, "/api/v1/worker-calls/"+call.ID+"/result", `{"result":`+string(call.Input)+`}`)
-	return err
+	return `{"id":"` + call.ID + `","result":` + string(call.Input) + `}`, nil
 }
 
 func (s *speaker) post(ctx context.Context, path, body string) (string, error) {

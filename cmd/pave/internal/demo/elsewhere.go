@@ -53,7 +53,7 @@ func ServePayments(ctx context.Context, pave, key, desk string, in io.Reader, ou
 	ctx, cancel := untilClosed(ctx, in)
 	defer cancel()
 	fmt.Fprintf(out, "worker: serving on %s\n", pave)
-	return worker.Serve(ctx, pave, "payments", worker.Tools{
+	return worker.Serve(ctx, pave, "payments", map[string]func(context.Context, json.RawMessage) (any, error){
 		"get_payment": func(ctx context.Context, input json.RawMessage) (any, error) {
 			return ask(ctx, desk, "get_payment", input)
 		},

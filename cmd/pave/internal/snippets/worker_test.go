@@ -81,7 +81,7 @@ await serve(process.argv[2], "crm", {
 		ctx, stop := context.WithCancel(context.Background())
 		ended := make(chan error, 1)
 		go func() {
-			ended <- worker.Serve(ctx, s.address, "crm", worker.Tools{
+			ended <- worker.Serve(ctx, s.address, "crm", map[string]func(context.Context, json.RawMessage) (any, error){
 				"score_lead": func(_ context.Context, input json.RawMessage) (any, error) {
 					var in struct{ Email string }
 					err := json.Unmarshal(input, &in)
@@ -181,4 +181,58 @@ func TestAStopEndsPolls(t *testing.T) {
 	}, 5*time.Second, 5*time.Millisecond)
 	s.stop()
 	assert.Equal(t, 204, <-answered)
+}
+
+// A worker may send what a call gave with its next poll: it is taken whatever becomes of the poll, exact to the digit, a
+// second answer is refused before more is given, and a worker that stops is given nothing.
+func TestAnswersWithPolls(t *testing.T) {
+	s := serve(t, nil)
+	s.tools(leadTools)
+	s.activate(leadFlow)
+	pool := s.as(s.key("service:worker", gen.ScopeWork))
+	poll := func(ctx context.Context, body gen.WorkerPoll) *gen.PollWorkerPoolResponse {
+		resp, err := pool.PollWorkerPoolWithResponse(ctx, "crm", body)
+		require.NoError(t, err)
+		return resp
+	}
+	ended := make(chan *gen.Run, 1)
+	go func() { ended <- s.run("judge_lead", `{"email":"ann@example.com"}`) }()
+	first := poll(t.Context(), gen.WorkerPoll{}).JSON200
+	require.NotNil(t, first)
+	require.Equal(t, "score_lead", first.Tool)
+
+	for _, wrong := range []gen.WorkerAnswer{{ID: first.ID}, {ID: first.ID, Result: json.RawMessage(`1`), Error: &gen.WorkerFailure{Message: "no"}}} {
+		resp := poll(t.Context(), gen.WorkerPoll{Answers: []gen.WorkerAnswer{wrong}})
+		require.Equal(t, 400, resp.StatusCode())
+		require.Contains(t, string(resp.Body), `"/answers/0"`)
+	}
+	score := gen.WorkerAnswer{ID: first.ID, Result: json.RawMessage(`{"score":15,"big":9007199254740993}`)}
+	second := poll(t.Context(), gen.WorkerPoll{Answers: []gen.WorkerAnswer{score}}).JSON200
+	require.NotNil(t, second)
+	require.Equal(t, "check_lead", second.Tool)
+
+	again := poll(t.Context(), gen.WorkerPoll{Answers: []gen.WorkerAnswer{score}})
+	require.Equal(t, 409, again.StatusCode())
+	require.Contains(t, string(again.Body), `"/answers/0"`)
+
+	gone, leave := context.WithCancel(t.Context()) // the worker's connection ends while its poll waits
+	left := make(chan error, 1)
+	go func() {
+		_, err := pool.PollWorkerPoolWithResponse(gone, "crm", gen.WorkerPoll{Answers: []gen.WorkerAnswer{{ID: second.ID, Result: json.RawMessage(`"good"`)}}})
+		left <- err
+	}()
+	run := <-ended
+	leave()
+	require.ErrorIs(t, <-left, context.Canceled)
+	require.Equal(t, gen.RunStatusSucceeded, run.Status, string(run.Record))
+	assert.Equal(t, canonical(t, `{"score":15,"big":9007199254740993,"verdict":"good"}`), canonical(t, string(run.Output)))
+
+	go func() { ended <- s.run("judge_lead", `{"email":"bo@example.com"}`) }()
+	last := poll(t.Context(), gen.WorkerPoll{}).JSON200
+	require.NotNil(t, last)
+	stopping := poll(t.Context(), gen.WorkerPoll{OnlyAnswer: true, Answers: []gen.WorkerAnswer{{ID: last.ID, Error: &gen.WorkerFailure{Message: "it is gone", Class: "io", Type: "Gone"}}}})
+	require.Equal(t, 204, stopping.StatusCode())
+	failed := <-ended
+	require.Equal(t, gen.RunStatusFailed, failed.Status)
+	assert.Contains(t, failed.ErrorMessage, "it is gone")
 }
