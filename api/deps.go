@@ -262,6 +262,7 @@ type Reports interface {
 // Walks surveys where agents walk.
 type Walks interface {
 	Survey(ctx context.Context, tenant string, filter store.SequenceFilter) (*observer.Survey, error)
+	Activity(ctx context.Context, tenant string, filter store.SequenceFilter) (*observer.Activity, error)
 }
 
 // Status tells how the process stands.

@@ -44,15 +44,15 @@ func (h *handlers) GetFollows(ctx context.Context, r gen.GetFollowsRequestObject
 // GetActivityReport answers calls and sessions by day and agent, and the different tools of each day.
 func (h *handlers) GetActivityReport(ctx context.Context, r gen.GetActivityReportRequestObject) (gen.GetActivityReportResponseObject, error) {
 	p := r.Params
-	survey, err := h.s.deps.Walks.Survey(ctx, actorFrom(ctx).Tenant, store.SequenceFilter{From: p.From, To: p.To, Agent: p.Agent})
+	active, err := h.s.deps.Walks.Activity(ctx, actorFrom(ctx).Tenant, store.SequenceFilter{From: p.From, To: p.To, Agent: p.Agent})
 	if err != nil {
 		return nil, storeError(err)
 	}
-	return gen.GetActivityReport200JSONResponse{Sessions: survey.Sessions, Calls: survey.Calls,
-		Days: list(survey.Days, func(d observer.SurveyDay) gen.ActivityDay {
+	return gen.GetActivityReport200JSONResponse{Sessions: active.Sessions, Calls: active.Calls,
+		Days: list(active.Days, func(d observer.ActivityDay) gen.ActivityDay {
 			return gen.ActivityDay{Day: openapi.Date{Time: d.Day}, Agent: d.Agent, Calls: d.Calls, Sessions: d.Sessions}
 		}),
-		Tools: list(survey.Variety, func(d observer.SurveyTools) gen.ActivityTools {
+		Tools: list(active.Tools, func(d observer.ActivityTools) gen.ActivityTools {
 			return gen.ActivityTools{Day: openapi.Date{Time: d.Day}, Tools: d.Tools}
 		})}, nil
 }

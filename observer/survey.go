@@ -3,10 +3,7 @@ package observer
 import (
 	"cmp"
 	"context"
-	"maps"
-	"math/bits"
 	"slices"
-	"time"
 
 	"pave/ingest"
 	"pave/ingest/store"
@@ -15,11 +12,8 @@ import (
 // Bounds of a survey, so that a log of any shape is answered in bounded memory.
 const (
 	maxSurveyPairs  = 1 << 20 // pairs of tools that are counted; calls of further pairs are in Survey.Left
-	maxSurveyAgents = 1000    // agents that are told apart; the others are one
+	maxActiveAgents = 1000    // agents that are told apart; the others are one
 )
-
-// OtherAgents stands for the agents beyond the bound of a survey.
-const OtherAgents = "others"
 
 // SurveySource is what a survey reads.
 type SurveySource interface {
@@ -27,16 +21,14 @@ type SurveySource interface {
 	ToolNames(ctx context.Context) ([]string, error)
 }
 
-// Survey is where agents walk: the directly-follows graph of their own tool calls, and how many there were on which
-// day. Calls of flows and exact repeats of the call before are left out of the graph.
+// Survey is where agents walk: the directly-follows graph of their own tool calls. Calls of flows and exact repeats of the
+// call before are left out of the graph.
 type Survey struct {
 	Sessions int64
 	Calls    int64
-	Tools    []SurveyTool  // by calls, most first
-	Edges    []SurveyEdge  // by count, most first
-	Days     []SurveyDay   // by day and agent; sequences without a time are in none
-	Variety  []SurveyTools // by day, like Days
-	Left     int64         // steps between tools that were not counted, because there were too many different ones
+	Tools    []SurveyTool // by calls, most first
+	Edges    []SurveyEdge // by count, most first
+	Left     int64        // steps between tools that were not counted, because there were too many different ones
 }
 
 // SurveyTool is a node: how often a tool was called, and how often a stretch began or ended with it.
@@ -53,37 +45,16 @@ type SurveyEdge struct {
 	Confidence float64
 }
 
-// SurveyDay counts what one agent did on one day (UTC midnight). A session counts where its first run began.
-type SurveyDay struct {
-	Day             time.Time
-	Agent           string
-	Calls, Sessions int64
-}
-
-// SurveyTools counts the different tools that were called on one day (UTC midnight), by sessions that began on it.
-type SurveyTools struct {
-	Day   time.Time
-	Tools int64
-}
-
 type surveyor struct {
 	survey Survey
 	tools  []SurveyTool // by tool id
 	pairs  map[uint64]int64
-	days   map[dayKey]*SurveyDay
-	agents map[string]bool
-	called map[int64][]uint64 // day -> the tools called on it, a bit for each id
-}
-
-type dayKey struct {
-	day   int64
-	agent string
 }
 
 // Look surveys the sequences that the filter takes, in one pass over them. Its memory grows with the number of
 // different tools, pairs of tools and days, not with calls.
 func Look(ctx context.Context, src SurveySource, filter store.SequenceFilter) (*Survey, error) {
-	s := &surveyor{pairs: make(map[uint64]int64), days: make(map[dayKey]*SurveyDay), agents: make(map[string]bool), called: make(map[int64][]uint64)}
+	s := &surveyor{pairs: make(map[uint64]int64)}
 	if err := src.Sequences(ctx, filter, func(seq *ingest.Sequence) error {
 		s.add(seq)
 		return ctx.Err()
@@ -127,8 +98,9 @@ func (s *surveyor) add(seq *ingest.Sequence) {
 	if last >= 0 {
 		s.tools[last].Ends++
 	}
-	if own > 0 {
-		s.date(seq, own)
+	s.survey.Calls += own
+	if own > 0 && seq.RunIndex == 0 {
+		s.survey.Sessions++
 	}
 }
 
@@ -139,49 +111,6 @@ func (s *surveyor) follow(from, to uint32) {
 		return
 	}
 	s.pairs[pair]++
-}
-
-func (s *surveyor) date(seq *ingest.Sequence, calls int64) {
-	sessions := int64(0)
-	if seq.RunIndex == 0 {
-		sessions = 1
-	}
-	s.survey.Calls += calls
-	s.survey.Sessions += sessions
-	if seq.Start.IsZero() {
-		return
-	}
-	agent := seq.Agent
-	if !s.agents[agent] {
-		if len(s.agents) >= maxSurveyAgents {
-			agent = OtherAgents
-		}
-		s.agents[agent] = true
-	}
-	day := seq.Start.UTC().Truncate(24 * time.Hour)
-	key := dayKey{day.Unix(), agent}
-	d := s.days[key]
-	if d == nil {
-		d = &SurveyDay{Day: day, Agent: agent}
-		s.days[key] = d
-	}
-	d.Calls += calls
-	d.Sessions += sessions
-	s.called[key.day] = mark(s.called[key.day], seq)
-}
-
-// mark sets the bits of the tools that an agent called itself.
-func mark(called []uint64, seq *ingest.Sequence) []uint64 {
-	for i, tool := range seq.Tools {
-		if seq.Flags[i]&ingest.FlagNotAgent != 0 {
-			continue
-		}
-		for int(tool/64) >= len(called) {
-			called = append(called, 0)
-		}
-		called[tool/64] |= 1 << (tool % 64)
-	}
-	return called
 }
 
 func (s *surveyor) result(names []string) *Survey {
@@ -203,17 +132,5 @@ func (s *surveyor) result(names []string) *Survey {
 	slices.SortFunc(out.Edges, func(a, b SurveyEdge) int {
 		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To))
 	})
-	for _, d := range slices.SortedFunc(maps.Values(s.days), func(a, b *SurveyDay) int {
-		return cmp.Or(a.Day.Compare(b.Day), cmp.Compare(a.Agent, b.Agent))
-	}) {
-		out.Days = append(out.Days, *d)
-	}
-	for _, day := range slices.Sorted(maps.Keys(s.called)) {
-		n := 0
-		for _, word := range s.called[day] {
-			n += bits.OnesCount64(word)
-		}
-		out.Variety = append(out.Variety, SurveyTools{Day: time.Unix(day, 0).UTC(), Tools: int64(n)})
-	}
 	return out
 }

@@ -48,15 +48,19 @@ func TestSurveyCountsWhatFollowsWhat(t *testing.T) {
 		{From: "a", To: "c", Count: 1, Confidence: 1.0 / 3},
 		{From: "b", To: "c", Count: 1, Confidence: 1.0 / 3},
 	}, got.Edges)
-	require.Equal(t, []observer.SurveyDay{
+	active, err := observer.CountActivity(t.Context(), observer.NewMemory(sessions), store.SequenceFilter{})
+	require.NoError(t, err)
+	require.EqualValues(t, 2, active.Sessions)
+	require.EqualValues(t, 10, active.Calls)
+	require.Equal(t, []observer.ActivityDay{
 		{Day: time.Date(2026, 11, 3, 0, 0, 0, 0, time.UTC), Agent: "north", Calls: 7, Sessions: 1},
 		{Day: time.Date(2026, 11, 3, 0, 0, 0, 0, time.UTC), Agent: "south", Calls: 1, Sessions: 0},
 		{Day: time.Date(2026, 11, 4, 0, 0, 0, 0, time.UTC), Agent: "south", Calls: 2, Sessions: 1},
-	}, got.Days)
-	require.Equal(t, []observer.SurveyTools{
+	}, active.Days)
+	require.Equal(t, []observer.ActivityTools{
 		{Day: time.Date(2026, 11, 3, 0, 0, 0, 0, time.UTC), Tools: 3},
 		{Day: time.Date(2026, 11, 4, 0, 0, 0, 0, time.UTC), Tools: 2},
-	}, got.Variety)
+	}, active.Tools)
 
 	one, err := observer.Look(t.Context(), observer.NewMemory(sessions), store.SequenceFilter{Agent: "south"})
 	require.NoError(t, err)
@@ -68,4 +72,7 @@ func TestSurveyOfNothing(t *testing.T) {
 	got, err := observer.Look(t.Context(), observer.NewMemory(nil), store.SequenceFilter{})
 	require.NoError(t, err)
 	require.Equal(t, &observer.Survey{}, got)
+	active, err := observer.CountActivity(t.Context(), observer.NewMemory(nil), store.SequenceFilter{})
+	require.NoError(t, err)
+	require.Equal(t, &observer.Activity{}, active)
 }

@@ -35,32 +35,33 @@ func (e *encoder) bytes(v []byte) {
 // memory.
 type decoder struct {
 	in  string
+	at  int // what is before was read; a string that is cut again and again costs a write barrier each time
 	err error
 }
 
 func (d *decoder) fail() {
-	d.in, d.err = "", errCorrupt
+	d.at, d.err = len(d.in), errCorrupt
 }
 
 func (d *decoder) byte() byte {
-	if d.in == "" {
+	if d.at == len(d.in) {
 		d.fail()
 		return 0
 	}
-	v := d.in[0]
-	d.in = d.in[1:]
+	v := d.in[d.at]
+	d.at++
 	return v
 }
 
 func (d *decoder) uint() uint64 {
 	var v uint64
-	for i := 0; i < len(d.in) && i < binary.MaxVarintLen64; i++ {
-		b := d.in[i]
+	for i := 0; d.at+i < len(d.in) && i < binary.MaxVarintLen64; i++ {
+		b := d.in[d.at+i]
 		if b < 0x80 {
 			if i == binary.MaxVarintLen64-1 && b > 1 {
 				break
 			}
-			d.in = d.in[i+1:]
+			d.at += i + 1
 			return v | uint64(b)<<(7*i)
 		}
 		v |= uint64(b&0x7f) << (7 * i)
@@ -75,33 +76,33 @@ func (d *decoder) int() int64 {
 }
 
 func (d *decoder) float() float64 {
-	if len(d.in) < 8 {
+	if len(d.in)-d.at < 8 {
 		d.fail()
 		return 0
 	}
 	var v uint64
 	for i := range 8 {
-		v |= uint64(d.in[i]) << (8 * i)
+		v |= uint64(d.in[d.at+i]) << (8 * i)
 	}
-	d.in = d.in[8:]
+	d.at += 8
 	return math.Float64frombits(v)
 }
 
 func (d *decoder) string() string {
 	n := d.uint()
-	if n > uint64(len(d.in)) {
+	if n > uint64(len(d.in)-d.at) {
 		d.fail()
 		return ""
 	}
-	v := d.in[:n]
-	d.in = d.in[n:]
+	v := d.in[d.at : d.at+int(n)]
+	d.at += int(n)
 	return v
 }
 
 // count reads a length and refuses one that the rest of the input cannot hold, at size bytes an element.
 func (d *decoder) count(size int) int {
 	n := d.uint()
-	if n > uint64(len(d.in)/size) {
+	if n > uint64((len(d.in)-d.at)/size) {
 		d.fail()
 		return 0
 	}
@@ -110,7 +111,7 @@ func (d *decoder) count(size int) int {
 
 // end reports the sticky error, or that input is left over.
 func (d *decoder) end() error {
-	if d.err == nil && d.in != "" {
+	if d.err == nil && d.at < len(d.in) {
 		d.fail()
 	}
 	return d.err

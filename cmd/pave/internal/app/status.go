@@ -117,3 +117,8 @@ var _ api.Walks = (*walks)(nil)
 func (w *walks) Survey(ctx context.Context, tenant string, filter store.SequenceFilter) (*observer.Survey, error) {
 	return observer.Look(ctx, loop.Source{Events: w.events, Tenant: tenant}, filter)
 }
+
+// Activity implements api.Walks.
+func (w *walks) Activity(ctx context.Context, tenant string, filter store.SequenceFilter) (*observer.Activity, error) {
+	return observer.CountActivity(ctx, loop.Source{Events: w.events, Tenant: tenant}, filter)
+}
