@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"pave/flows"
 	"pave/flows/value"
@@ -175,11 +176,7 @@ func (s *Server) callDirectly(w http.ResponseWriter, r *http.Request, actor gove
 	result, err := s.perform(ctx, c, nil)
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-cache, no-transform")
-	var body []byte
-	if err == nil {
-		body, err = json.Marshal(result)
-	}
-	if _, err := w.Write(envelope(id, body, err)); err != nil {
+	if _, err := w.Write(envelope(id, result, err)); err != nil {
 		s.log.DebugContext(ctx, "a client went away before its answer", "error", err)
 	}
 	return true
@@ -217,16 +214,42 @@ func plainID(id any) bool {
 }
 
 // envelope is a JSON-RPC answer.
-func envelope(id any, result []byte, err error) []byte {
-	b := append([]byte(`{"jsonrpc":"2.0","id":`), value.Encode(id)...)
+func envelope(id any, result *mcp.CallToolResult, err error) []byte {
+	b := value.AppendJSON([]byte(`{"jsonrpc":"2.0","id":`), id)
 	if err == nil {
-		return append(append(append(b, `,"result":`...), result...), '}')
+		return append(appendResult(append(b, `,"result":`...), result), '}')
 	}
 	refused := new(jsonrpc.Error)
 	if !errors.As(err, &refused) {
 		refused = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: string(flows.CodeInternal)}
 	}
-	return append(append(append(b, `,"error":`...), value.Encode(map[string]any{"code": refused.Code, "message": refused.Message})...), '}')
+	return append(value.AppendJSON(append(b, `,"error":`...), map[string]any{"code": refused.Code, "message": refused.Message}), '}')
+}
+
+// appendResult writes a result that a call gave: texts, and structured content that is JSON already. The library's own
+// encoding of it goes through reflection five times.
+func appendResult(b []byte, r *mcp.CallToolResult) []byte {
+	b = append(b, '{')
+	if len(r.Meta) > 0 {
+		b = append(value.AppendJSON(append(b, `"_meta":`...), map[string]any(r.Meta)), ',')
+	}
+	b = append(b, `"content":[`...)
+	for i, c := range r.Content {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		if text, ok := c.(*mcp.TextContent); ok {
+			b = append(value.AppendJSON(append(b, `{"type":"text","text":`...), text.Text), '}')
+		}
+	}
+	b = append(b, ']')
+	if raw, ok := r.StructuredContent.(json.RawMessage); ok {
+		b = append(append(b, `,"structuredContent":`...), raw...)
+	}
+	if r.IsError {
+		b = append(b, `,"isError":true`...)
+	}
+	return append(b, '}')
 }
 
 // rest is a body that was read already, and how its reading ended.

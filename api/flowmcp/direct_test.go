@@ -10,10 +10,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"pave/executor"
+	"pave/flows"
 	"pave/governance"
 	"pave/governance/runs"
 )
@@ -121,6 +123,23 @@ func TestBothWaysAnswerAlike(t *testing.T) {
 		resp, answer := e.post("service:a", session, body)
 		assert.NotEqual(t, "application/json", resp.Header.Get("Content-Type"), body)
 		assert.Contains(t, answer, want, body)
+	}
+}
+
+// Results are written as the library would write them.
+func TestResultsAreWrittenAsTheLibraryDoes(t *testing.T) {
+	flow := &flows.Flow{Name: "f"}
+	for name, r := range map[string]*mcp.CallToolResult{
+		"succeeded": answer(&runs.Run{ID: "r", Flow: "f", Version: "1.0.0", State: executor.StatusSucceeded,
+			Result: &executor.RunResult{FinalOutput: map[string]any{"big": int64(9007199254740993), "text": "a\"b\u2028</script>\n\x00é"}}}),
+		"empty":       answer(&runs.Run{State: executor.StatusSucceeded, Result: &executor.RunResult{}}),
+		"handed back": answer(&runs.Run{State: executor.StatusHandedBack, Continuation: &runs.Continuation{Reason: "no", Known: map[string]any{"a": 1.5}}}),
+		"failed":      answer(&runs.Run{State: executor.StatusFailed}),
+		"refused":     refusal(flow, flows.NewError(flows.CodeFull, "too \"many\"")),
+	} {
+		want, err := json.Marshal(r)
+		require.NoError(t, err)
+		assert.JSONEq(t, string(want), string(appendResult(nil, r)), name)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -116,6 +117,45 @@ binding: {kind: http, method: POST, url: BASE/payments}
 	good := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"paid":true}`) })
 	behave.Store(&good)
 	require.Equal(t, gen.RunStatusSucceeded, s.run("pay", `{"amount":7}`).Status, "the faults were the server's")
+}
+
+// A flow may ask for attempts of a call whose effect must not happen twice: over HTTP they all carry one key, by which a
+// server does once what it is asked for three times.
+func TestRetriesOfAToolServerCarryOneKey(t *testing.T) {
+	var asked atomic.Int64
+	var paid sync.Map // by key
+	bank := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		paid.Store(r.Header.Get("Idempotency-Key"), true)
+		switch asked.Add(1) {
+		case 1: // it is paid, and the answer is lost
+			panic(http.ErrAbortHandler)
+		case 2:
+			<-r.Context().Done()
+		default:
+			fmt.Fprint(w, `{"paid":true}`)
+		}
+	}))
+	t.Cleanup(bank.Close)
+	s := serve(t, func(o *app.Options) { o.EgressAllow = []string{strings.TrimPrefix(bank.URL, "http://")} })
+	s.tools(`
+kind: Tool
+name: pay
+input_schema: {type: object, properties: {amount: {type: integer}}, required: [amount]}
+output_schema: {type: object, properties: {paid: {type: boolean}}, required: [paid]}
+safety: {side_effects: write, idempotent: false}
+timeout_seconds: 0.3
+binding: {kind: http, method: POST, url: ` + bank.URL + `/payments}
+`)
+	s.activate(strings.Replace(payFlow, "RETRY", retried, 1))
+	run := s.run("pay", `{"amount":7}`)
+	require.Equal(t, gen.RunStatusSucceeded, run.Status, string(run.Record))
+	_, step := s.kept(run.ID)
+	assert.Equal(t, 2, step.RetryCount)
+	assert.EqualValues(t, 3, asked.Load())
+	var keys []any
+	paid.Range(func(key, _ any) bool { keys = append(keys, key); return true })
+	assert.Equal(t, []any{run.ID + "-0"}, keys)
 }
 
 // An MCP server that restarts under a call leaves its outcome unknown: the record says so, the call is not made again, and
