@@ -11,11 +11,32 @@ const probeOccurrences = 24
 
 // looks are the occurrences of a path that are examined at first, and all that are when these do not settle it.
 func (m *miner) looks(c *census) (first, full []window) {
-	full = c.good.take(m.options.MaxSamples)
+	full = m.readAlready(c.good.take(m.options.MaxSamples))
 	if len(full) > 2*probeOccurrences {
-		return c.good.take(probeOccurrences), full
+		return m.readAlready(c.good.take(probeOccurrences)), full
 	}
 	return full, full
+}
+
+// mostRead is the share of the occurrences from which on those in sessions that were read stand for all.
+const mostRead = 0.75
+
+// readAlready are the windows in sessions that were read, of a log of many sessions, where these are most of them and
+// enough: going back to a store for a few sessions costs as much as reading all that lies around them.
+func (m *miner) readAlready(windows []window) []window {
+	if !m.many() {
+		return windows
+	}
+	read := make([]window, 0, len(windows))
+	for _, w := range windows {
+		if m.infer.kept.has(m.log.sessions[m.log.session(w.stretch)]) {
+			read = append(read, w)
+		}
+	}
+	if len(read) < smallSample || float64(len(read)) < mostRead*float64(len(windows)) {
+		return windows
+	}
+	return read
 }
 
 // foresee reads at once what the looks at the most likely candidates need: a store reads many sessions for little
@@ -147,7 +168,7 @@ func (m *miner) examine(ctx context.Context, src Source, batch []piece) error {
 // settled reports whether a first look decides, so that more occurrences would not change the verdict. Of many sessions
 // it must do for what the others leave over.
 func (m *miner) settled(p piece, e evidence) bool {
-	return p.rest && len(m.log.sessions) > manySessions || len(e.windows) == 0 || e.blocker != nil && e.clear || !m.stands(p.path) && e.unlinked
+	return p.rest && m.many() || len(e.windows) == 0 || e.blocker != nil && e.clear || !m.stands(p.path) && e.unlinked
 }
 
 // judge sorts an examined path: proved, or blocked and cut. A path that is blocked as a whole may still give flows for
@@ -157,9 +178,12 @@ func (m *miner) judge(p piece, e evidence, c *census) {
 	tools := m.names(path.tokens)
 	last := path.level - 1
 	switch {
-	case 2*c.failures > path.occ:
+	case 2*c.failures > c.occ:
 		m.block(p, "errors", last, fmt.Sprintf("%s fails in %d of %d occurrences; a flow would fail as often.",
-			tools[last], c.failures, path.occ))
+			tools[last], c.failures, c.occ))
+		return
+	case c.occ == 0: // of a sample, which has calls of many days
+		m.block(p, "not_steady", -1, fmt.Sprintf("Its occurrences lie close together in time: a sample of %d sessions has none.", len(m.log.sessions)))
 		return
 	case len(e.windows) == 0:
 		m.block(p, "no_values", -1,

@@ -168,7 +168,7 @@ func (m *miner) gapPaths(paths [][]uint32) []*gapPath {
 		found[i] = &gapPath{tokens: paths[i]}
 	}
 	served := map[string]bool{}
-	m.eachGapSpan(found, func(i int, s gapSpan) {
+	m.eachGapSpan(m.log, found, func(i int, s gapSpan) {
 		p := found[i]
 		p.occ++
 		if !s.between(len(p.tokens)) || m.servedWhole(s, len(p.tokens), served) {
@@ -182,7 +182,7 @@ func (m *miner) gapPaths(paths [][]uint32) []*gapPath {
 	})
 	var out []*gapPath
 	for i, p := range found {
-		if sessions[i] >= m.minSessions && float64(p.free) >= minGapShare*float64(p.occ) {
+		if sessions[i] >= m.minHere() && float64(p.free) >= minGapShare*float64(p.occ) {
 			out = append(out, p)
 		}
 	}
@@ -190,27 +190,32 @@ func (m *miner) gapPaths(paths [][]uint32) []*gapPath {
 		return cmp.Or(cmp.Compare(b.free*(len(b.tokens)-1), a.free*(len(a.tokens)-1)), slices.Compare(a.tokens, b.tokens))
 	})
 	out = out[:min(len(out), maxGapPaths)]
-	m.eachGapSpan(out, func(i int, s gapSpan) { out[i].spans = append(out[i].spans, s) })
-	for _, p := range out {
-		p.build(m.log)
-	}
+	m.gatherGapSpans(m.log, out)
 	return out
 }
 
-// eachGapSpan calls fn with the occurrences of the paths, without overlaps.
-func (m *miner) eachGapSpan(paths []*gapPath, fn func(i int, s gapSpan)) {
-	byFirst := make([][]int, len(m.log.tools))
+// gatherGapSpans finds the occurrences of the paths in a log.
+func (m *miner) gatherGapSpans(log *calls, paths []*gapPath) {
+	m.eachGapSpan(log, paths, func(i int, s gapSpan) { paths[i].spans = append(paths[i].spans, s) })
+	for _, p := range paths {
+		p.build(log)
+	}
+}
+
+// eachGapSpan calls fn with the occurrences of the paths in a log, without overlaps.
+func (m *miner) eachGapSpan(log *calls, paths []*gapPath, fn func(i int, s gapSpan)) {
+	byFirst := make([][]int, len(log.tools))
 	for i, p := range paths {
 		byFirst[p.tokens[0]] = append(byFirst[p.tokens[0]], i)
 	}
 	free := make([]uint32, len(paths))
-	for s := range m.log.stretches() {
-		for at := m.log.starts[s]; at < m.log.starts[s+1]; at++ {
-			for _, i := range byFirst[m.log.tok[at]] {
+	for s := range log.stretches() {
+		for at := log.starts[s]; at < log.starts[s+1]; at++ {
+			for _, i := range byFirst[log.tok[at]] {
 				if at < free[i] {
 					continue
 				}
-				if span, ok := m.withGaps(uint32(s), at, paths[i].tokens); ok {
+				if span, ok := m.withGaps(log, uint32(s), at, paths[i].tokens); ok {
 					free[i] = span.at[len(paths[i].tokens)-1] + 1
 					fn(i, span)
 				}
@@ -221,8 +226,7 @@ func (m *miner) eachGapSpan(paths []*gapPath, fn func(i int, s gapSpan)) {
 
 // withGaps finds the places of the steps from one on, each the next call of its tool within reach. ok is false where one
 // is not there, or what is between may change something. A call of the tool before takes over its place.
-func (m *miner) withGaps(stretch, at uint32, tokens []uint32) (span gapSpan, ok bool) {
-	log := m.log
+func (m *miner) withGaps(log *calls, stretch, at uint32, tokens []uint32) (span gapSpan, ok bool) {
 	span.stretch, span.at[0] = stretch, at
 	end := log.starts[stretch+1]
 	for k := 1; k < len(tokens); k++ {
@@ -299,17 +303,11 @@ func (m *miner) proveGapped(ctx context.Context, src Source, p *gapPath) error {
 	if e.blocker != nil || e.turns == 0 || len(e.variants) == 0 || e.variants[0].partial || !linked(e.variants[0].flow) {
 		return nil
 	}
-	stats := &path{level: len(p.tokens), tokens: p.tokens, occ: p.occ, closed: true}
-	last := uint32(0)
-	for _, s := range p.spans {
-		if session := m.log.session(s.stretch) + 1; session != last {
-			last = session
-			stats.sessions++
-		}
-	}
+	stats := &path{level: len(p.tokens), tokens: p.tokens, occ: c.occ, sessions: c.sessions, closed: true}
+	stats.scale(m.scale)
 	v := e.variants[0]
 	m.gapped = append(m.gapped, proof{log: p.log, stats: stats, gaps: p, flow: v.flow, turns: e.turns, windows: e.windows, fit: v.fit, census: &c,
-		score: float64(p.free) * e.turns * float64(v.fit.count()) / float64(len(e.windows))})
+		score: m.scale * float64(p.free) * e.turns * float64(v.fit.count()) / float64(len(e.windows))})
 	return nil
 }
 

@@ -89,6 +89,9 @@ func newKeptSessions() *keptSessions {
 	return &keptSessions{byID: map[string]*keptSession{}, room: keptBytes}
 }
 
+// has reports whether a session is kept.
+func (k *keptSessions) has(id string) bool { return k.byID[id] != nil }
+
 // read calls fn with each of the sessions: those that are kept first, then those that are left, which it keeps while
 // there is room. Errors are those of the source and of ctx.
 func (k *keptSessions) read(ctx context.Context, src Source, ids []string, fn func(*keptSession)) error {

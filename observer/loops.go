@@ -67,28 +67,27 @@ func (log *calls) allows(w window, each []bool) bool {
 
 // loopPath is a path of the folded log.
 type loopPath struct {
-	stats   *path
-	each    []bool
-	windows []window
-	saves   int     // turns in occurrences that loop
-	share   float64 // of the occurrences, those that loop
+	stats *path
+	each  []bool
+	saves int     // turns in occurrences that loop
+	share float64 // of the occurrences, those that loop
 }
 
 // loopSearch is what is known of loops before values are read.
 type loopSearch struct {
 	table    *gramTable
 	paths    []loopPath
-	censuses []*census
+	censuses []census
 }
 
 // findLoops folds the loops of the log and picks the paths with loops that may be worth a look; nil when there are none.
 func (m *miner) findLoops() *loopSearch {
-	m.loops = foldLoops(m.log, m.minSessions)
+	m.loops = foldLoops(m.log, m.minHere())
 	if m.loops == nil {
 		return nil
 	}
 	o := m.options
-	table := count(m.loops, maxLoopSteps, uint32(m.minSessions))
+	table := count(m.loops, maxLoopSteps, uint32(m.minHere()))
 	all := measure(table, newNull(m.loops, table), o.Delta, o.FDR, m.many())
 	for id := 1; id < len(table.levels[1]); id++ {
 		g := &table.levels[1][id]
@@ -100,10 +99,8 @@ func (m *miner) findLoops() *loopSearch {
 			m.loopsOpen[tokenKey(all[i].tokens)] = true
 		}
 	}
-	s := &loopSearch{table: table, paths: m.loopPaths(all, m.minSessions)}
-	for i := range s.paths {
-		s.censuses = append(s.censuses, m.loopCensus(&s.paths[i]))
-	}
+	s := &loopSearch{table: table, paths: m.loopPaths(all, m.minHere())}
+	s.censuses = m.loopCensuses(s.paths)
 	return s
 }
 
@@ -122,7 +119,7 @@ func (m *miner) runLoops(ctx context.Context, src Source, s *loopSearch) error {
 		return err
 	}
 	for i, e := range evidences {
-		if stats := s.paths[i].stats; e.turns > 0 && 2*s.censuses[i].failures <= stats.occ {
+		if c := &s.censuses[i]; e.turns > 0 && 2*c.failures <= c.occ {
 			m.proveLoop(s, i, e)
 		}
 	}
@@ -141,7 +138,7 @@ func (m *miner) proveLoop(s *loopSearch, i int, e evidence) {
 			continue
 		}
 		m.proved = append(m.proved, proof{log: m.loops, stats: stats, each: s.paths[i].each, confidence: confidence, flow: v.flow,
-			partial: v.partial, turns: e.turns, windows: e.windows, fit: v.fit, census: s.censuses[i]})
+			partial: v.partial, turns: e.turns, windows: e.windows, fit: v.fit, census: &s.censuses[i]})
 	}
 }
 
@@ -155,16 +152,20 @@ func (m *miner) loopPaths(all []path, minSessions int) []loopPath {
 			sequences = append(sequences, all[i].tokens)
 		}
 	}
-	for i, places := range findAll(m.loops, sequences) {
-		p, looping := &out[i], 0
-		p.windows = slices.DeleteFunc(places, func(w window) bool { return !m.loops.allows(w, p.each) })
-		for _, w := range p.windows {
-			if _, n := m.loops.unfolded(w, p.stats.level); n > p.stats.level {
-				p.saves += m.loops.turnsSaved(w, p.stats.level)
-				looping++
-			}
+	windows, looping := make([]int, len(out)), make([]int, len(out))
+	findEach(m.loops, sequences, func(i int, w window) {
+		p := &out[i]
+		if !m.loops.allows(w, p.each) {
+			return
 		}
-		p.share = float64(looping) / float64(max(1, len(p.windows)))
+		windows[i]++
+		if _, n := m.loops.unfolded(w, p.stats.level); n > p.stats.level {
+			p.saves += m.loops.turnsSaved(w, p.stats.level)
+			looping[i]++
+		}
+	})
+	for i := range out {
+		out[i].share = float64(looping[i]) / float64(max(1, windows[i]))
 	}
 	out = slices.DeleteFunc(out, func(p loopPath) bool { return p.saves == 0 })
 	first := func(p *loopPath) int { return rankBool(m.many() && p.stats.stands() && !p.stats.partOfMore()) }
@@ -207,21 +208,18 @@ func (m *miner) loopSteps(all []path, minSessions int) [][]bool {
 	return out
 }
 
-// loopCensus is the census of the windows that the path allows; the path's counts become theirs.
-func (m *miner) loopCensus(p *loopPath) *census {
-	c := &census{good: sampler{want: m.options.MaxSamples}, seen: map[uint32]struct{}{}}
-	occ, sessions, last := 0, 0, uint32(0)
-	for _, w := range p.windows {
-		if w.at >= c.freeFrom {
-			occ++
-			if s := m.loops.session(w.stretch) + 1; s != last {
-				last = s
-				sessions++
-			}
-		}
-		c.visit(m.loops, w.stretch, w.at, w.at+uint32(p.stats.level), m.options.PerSession)
+// loopCensuses are the censuses of the windows that the paths allow; the paths' counts become theirs.
+func (m *miner) loopCensuses(paths []loopPath) []census {
+	sequences := make([][]uint32, len(paths))
+	for i := range paths {
+		sequences[i] = paths[i].stats.tokens
 	}
-	c.agents = len(c.seen)
-	p.stats.occ, p.stats.sessions = occ, sessions
-	return c
+	allowed := func(i int, w window) bool { return m.loops.allows(w, paths[i].each) }
+	out := takeCensusOf(m.loops, sequences, allowed, m.options.MaxSamples, m.options.PerSession)
+	for i := range out {
+		p := paths[i].stats
+		p.occ, p.sessions = out[i].occ, out[i].sessions
+		p.scale(m.scale)
+	}
+	return out
 }

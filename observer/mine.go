@@ -66,8 +66,9 @@ func mineLog(ctx context.Context, src Source, o Options, log *calls, skipped []s
 	minSessions := o.minSessions(len(log.sessions))
 	table := count(log, o.MaxLength, minSessions)
 	o.Progress(Progress{Stage: "count", Done: log.read, Total: log.read})
-	m := newMiner(o, log, table)
-	m.minSessions, m.skipped = int(minSessions), skipped
+	settle(log.read)
+	m := newMiner(o, log, table, int(minSessions))
+	m.skipped = skipped
 	return m, m.run(ctx, src)
 }
 
@@ -84,7 +85,9 @@ type miner struct {
 	options     Options
 	minSessions int
 	skipped     []string // tools left out of the log
-	log         *calls
+	whole       *calls   // all that was read, which is counted
+	log         *calls   // all, or of many sessions a sample, in which values and ways to go on are looked at
+	scale       float64  // sessions read for each of the log
 	table       *gramTable
 	all         []path // every frequent path, by level and id
 	offsets     []int  // level -> index in all of id 1
@@ -122,6 +125,7 @@ type proof struct {
 	gaps      *gapPath // set for a path with other calls between its steps
 	// confidence of each step to be followed by the next.
 	confidence []float64
+	counted    *calls // where its figures are from: like log, with all sessions; set for flows that are chosen
 	flow       *DataFlow
 	partial    bool
 	secondary  bool // adds little to the flows before it: why, and what would change that
@@ -134,9 +138,13 @@ type proof struct {
 	score      float64
 }
 
-func newMiner(o Options, log *calls, table *gramTable) *miner {
-	m := &miner{options: o, log: log, table: table, tried: map[int]bool{},
-		infer: &inference{options: o, log: log, seed: maphash.MakeSeed(), kept: newKeptSessions()}}
+func newMiner(o Options, log *calls, table *gramTable, minSessions int) *miner {
+	m := &miner{options: o, minSessions: minSessions, whole: log, log: log, scale: 1, table: table, tried: map[int]bool{}}
+	if n := m.sampleSessions(); n < len(log.sessions) && o.MaxEvaluated >= 0 {
+		m.log = log.sampled(n)
+		m.scale = float64(len(log.sessions)) / float64(len(m.log.sessions))
+	}
+	m.infer = &inference{options: o, log: m.log, seed: maphash.MakeSeed(), kept: newKeptSessions()}
 	m.all = measure(table, newNull(log, table), o.Delta, o.FDR, m.many())
 	m.offsets = make([]int, len(table.levels)+1)
 	for n := 2; n < len(table.levels); n++ {
@@ -162,7 +170,7 @@ func (m *miner) compare(a, b int) int {
 }
 
 // many reports whether so many sessions were read that noise can be told from what agents do on purpose.
-func (m *miner) many() bool { return len(m.log.sessions) > manySessions }
+func (m *miner) many() bool { return len(m.whole.sessions) > manySessions }
 
 // index finds the path of a gram.
 func (m *miner) index(level int, id uint32) int { return m.offsets[level] + int(id) - 1 }
@@ -184,7 +192,7 @@ func (m *miner) run(ctx context.Context, src Source) error {
 	for _, stage := range []struct {
 		batch func() []piece
 		once  bool
-	}{{next, false}, {weak, true}, {next, false}, {unserved, true}, {next, false}, {rest, len(m.log.sessions) > manySessions}} {
+	}{{next, false}, {weak, true}, {next, false}, {unserved, true}, {next, false}, {rest, m.many()}} {
 		for {
 			batch := stage.batch()
 			if len(batch) == 0 {

@@ -87,12 +87,7 @@ func exactness(r *Result) float64 {
 // findNoise lists the tools that are noise, those called most first.
 func (m *miner) findNoise(ctx context.Context, src Source) ([]NoiseTool, error) {
 	log := m.log
-	counts := make([]int, len(log.tools))
-	for s := range log.stretches() {
-		for i := log.starts[s] + 1; i+1 < log.starts[s+1]; i++ {
-			counts[log.tok[i]]++
-		}
-	}
+	counts := m.whole.inner()
 	var order []uint32
 	for t, n := range counts {
 		if n >= minNoiseCalls {
@@ -116,6 +111,17 @@ func (m *miner) findNoise(ctx context.Context, src Source) ([]NoiseTool, error) 
 		}
 	}
 	return out, nil
+}
+
+// inner counts the calls of each tool between two others.
+func (log *calls) inner() []int {
+	counts := make([]int, len(log.tools))
+	for s := range log.stretches() {
+		for i := log.starts[s] + 1; i+1 < log.starts[s+1]; i++ {
+			counts[log.tok[i]]++
+		}
+	}
+	return counts
 }
 
 // pairs counts the neighbouring calls of stretches.

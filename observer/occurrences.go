@@ -9,25 +9,35 @@ type window struct {
 
 // census is what one pass over the log finds out about a sequence beyond its counts.
 type census struct {
-	failures int // occurrences with a failed call
-	agents   int
-	good     sampler // occurrences without a failure, at most perSession of each session
+	occ, sessions int // occurrences without overlaps, and distinct sessions with one
+	failures      int // of these occurrences, those with a failed call
+	agents        int
+	good          sampler // occurrences without a failure, at most perSession of each session
 
-	freeFrom, session uint32 // scan state: first position after the last occurrence; session + 1 seen last
-	inSession         int
-	agent             uint32 // seen last
-	seen              map[uint32]struct{}
+	freeFrom, last uint32 // scan state: first position after the last occurrence; session + 1 seen last
+	inSession      int
+	agent          uint32 // seen last
+	seen           map[uint32]struct{}
 }
 
 // takeCensus scans the log once for all the sequences.
 func takeCensus(log *calls, sequences [][]uint32, samples, perSession int) []census {
+	return takeCensusOf(log, sequences, func(int, window) bool { return true }, samples, perSession)
+}
+
+// takeCensusOf is takeCensus of the windows that are allowed.
+func takeCensusOf(log *calls, sequences [][]uint32, allowed func(sequence int, w window) bool, samples, perSession int) []census {
 	out := make([]census, len(sequences))
 	for i := range out {
 		out[i] = census{good: sampler{want: samples}, seen: map[uint32]struct{}{}}
 	}
 	tree := newPrefixTree(len(log.tools), sequences)
 	for s := range log.stretches() {
-		tree.walk(log, uint32(s), func(k int, from, to uint32) { out[k].visit(log, uint32(s), from, to, perSession) })
+		tree.walk(log, uint32(s), func(k int, from, to uint32) {
+			if from >= out[k].freeFrom && allowed(k, window{stretch: uint32(s), at: from}) {
+				out[k].visit(log, uint32(s), from, to, perSession)
+			}
+		})
 	}
 	for i := range out {
 		out[i].agents = len(out[i].seen)
@@ -61,12 +71,15 @@ func findEach(log *calls, sequences [][]uint32, fn func(sequence int, w window))
 	}
 }
 
-// visit counts the window [from, to) unless it overlaps the last one.
+// visit counts the window [from, to), which does not overlap the last one.
 func (c *census) visit(log *calls, stretch, from, to uint32, perSession int) {
-	if from < c.freeFrom {
-		return
-	}
 	c.freeFrom = to
+	c.occ++
+	session := log.session(stretch)
+	if s := session + 1; s != c.last {
+		c.last, c.inSession = s, 0
+		c.sessions++
+	}
 	if agent := log.seqs[log.origin[stretch]].agent; len(c.seen) == 0 || agent != c.agent { // most are of the one before
 		c.agent = agent
 		c.seen[agent] = struct{}{}
@@ -74,10 +87,6 @@ func (c *census) visit(log *calls, stretch, from, to uint32, perSession int) {
 	if log.failed[to-1] { // a stretch ends after a failure, so only the last call can be one
 		c.failures++
 		return
-	}
-	session := log.session(stretch)
-	if s := session + 1; s != c.session {
-		c.session, c.inSession = s, 0
 	}
 	if c.inSession++; c.inSession <= perSession {
 		c.good.add(window{stretch: stretch, at: from}, log.order[session])

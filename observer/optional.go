@@ -128,13 +128,13 @@ func (m *miner) proveOptional(ctx context.Context, src Source, o *optional) erro
 	v := e.variants[0]
 	stats := o.both(m.log)
 	failures := censuses[0].failures + censuses[1].failures
-	if takesFrom(v.flow, o.step) || 2*failures > stats.occ || !stats.stands() && !linked(v.flow) {
+	if takesFrom(v.flow, o.step) || 2*failures > censuses[0].occ+censuses[1].occ || !stats.stands() && !linked(v.flow) {
 		return nil
 	}
 	v.flow.Steps[o.step].When = e.guard
 	agents := maps.Clone(censuses[0].seen)
 	maps.Copy(agents, censuses[1].seen)
-	c := &census{good: censuses[0].good, failures: failures, agents: len(agents)}
+	c := &census{occ: censuses[0].occ + censuses[1].occ, good: censuses[0].good, failures: failures, agents: len(agents)}
 	m.proved = append(m.proved, proof{log: m.log, stats: stats, optional: o, confidence: m.optionalConfidence(o), flow: v.flow,
 		turns: e.turns, windows: e.windows, fit: v.fit, census: c, shortGood: censuses[1].good})
 	return nil
@@ -146,14 +146,23 @@ func (o *optional) both(log *calls) *path {
 	out := &path{level: p.level, tokens: p.tokens, occ: p.occ + q.occ, expected: p.expected + q.expected, excess: p.excess + q.excess,
 		score: p.score + q.score, closed: true, significant: p.significant || q.significant, p: min(p.p, q.p)}
 	out.z = max(p.z, q.z)
-	seen := map[uint32]struct{}{}
-	for _, places := range findAll(log, [][]uint32{p.tokens, q.tokens}) {
-		for _, w := range places {
-			seen[log.session(w.stretch)] = struct{}{}
-		}
-	}
-	out.sessions = len(seen)
+	out.sessions = log.sessionsWith([][]uint32{p.tokens, q.tokens})
 	return out
+}
+
+// sessionsWith is the number of sessions with one of the sequences.
+func (log *calls) sessionsWith(sequences [][]uint32) int {
+	n, last := 0, uint32(0)
+	tree := newPrefixTree(len(log.tools), sequences)
+	for s := range log.stretches() {
+		tree.walk(log, uint32(s), func(int, uint32, uint32) {
+			if session := log.session(uint32(s)) + 1; session != last {
+				last = session
+				n++
+			}
+		})
+	}
+	return n
 }
 
 // optionalConfidence is that of the steps before the optional one by themselves, and of the others by both ways: how often

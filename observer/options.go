@@ -30,6 +30,9 @@ type Options struct {
 	MaxPatterns  int     // patterns returned (200)
 	MinGain      float64 // model calls that a flow must save in all sessions read beyond better ones: less is not worth a review (1); negative for 0
 	MaxBlocked   int     // blocked paths returned (100)
+	// SampleSessions: of more sessions (50,000) about so many are looked at, or as many more as the rarest paths need; all
+	// are counted. A negative one always looks at all.
+	SampleSessions int
 
 	// Data flow.
 	MaxSamples int     // occurrences of a pattern examined (200)
@@ -113,6 +116,9 @@ func (o Options) withDefaults() Options {
 		o.MinGain = 1
 	}
 	setInt(&o.MaxBlocked, 100)
+	if o.SampleSessions == 0 {
+		o.SampleSessions = 50_000
+	}
 	setInt(&o.PerSession, 2)
 	setInt(&o.MaxLeaves, 2000)
 	setShare(&o.MinHeld, 0.85)

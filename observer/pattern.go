@@ -48,7 +48,7 @@ type Pattern struct {
 	Excess         float64 // Occurrences - Expected
 	Z              float64
 	// Score is what the flow adds to those before it: model calls that runs of it would avoid in the sessions read, and
-	// no run of a better flow would (greedy set cover).
+	// no run of a better flow would (greedy set cover); estimated where a pass looked at a sample of the sessions.
 	Score float64
 	// Success is the share of windows without an error, and its Wilson 95 % lower bound.
 	Success, SuccessLower float64

@@ -11,12 +11,13 @@ import (
 
 // result assembles what the pass found.
 func (m *miner) result() *Result {
-	log := m.log
+	log := m.whole
 	r := &Result{From: m.options.Filter.From, To: m.options.Filter.To, Sessions: len(log.sessions), Calls: log.read,
 		Stretches: log.stretches(), RepeatCalls: log.repeats, RetryCalls: log.retries, FlowCalls: log.flowCalls,
 		SkippedCalls: log.skipped, LLMCalls: log.turns}
 	r.Counted = m.table.sizes()
 	chosen := m.choose()
+	m.recount(chosen)
 	for i, steady := range m.stability(chosen) {
 		p := m.pattern(chosen[i])
 		p.Stability = steady
@@ -49,12 +50,13 @@ func (m *miner) choose() []proof {
 		return p.standsAlone() && !served(p)
 	}
 	var out []proof
-	for _, r := range c.rank(m.options.MinGain, first, m.options.MaxPatterns) {
+	for _, r := range c.rank(m.options.MinGain/m.scale, first, m.options.MaxPatterns) {
 		p := m.proved[r.flow]
-		batch := loops(p.flow) && !p.partial && 2*r.gain >= c.flows[r.flow].alone && !(m.many() && served(&p))
-		p.score, p.secondary = r.gain, r.tier > 0 && !batch
+		alone := c.flows[r.flow].alone
+		batch := loops(p.flow) && !p.partial && 2*r.gain >= alone && !(m.many() && served(&p))
+		p.score, p.secondary = m.scale*r.gain, r.tier > 0 && !batch
 		if p.secondary {
-			p.why, p.unblock = m.whySecondary(&p, r.gain, c.flows[r.flow].alone, noise.explains(&p))
+			p.why, p.unblock = m.whySecondary(&p, m.scale*r.gain, m.scale*alone, noise.explains(&p))
 		}
 		out = append(out, p)
 	}

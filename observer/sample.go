@@ -11,10 +11,19 @@ import (
 // began at about the same time are neighbours: a bunch (cluster sampling, with bottom-k samples coordinated between the
 // sequences: Cohen and Kaplan 2007). Bunches come in an order of chance, and so do sessions in a bunch.
 
+// About so many sessions of one time are a bunch: in a large log those that a store keeps together, in a smaller one fewer,
+// for there to be some hundred bunches.
 const (
-	bunchSessions = 64 // about so many sessions of one time are a bunch
-	perBunch      = 4  // occurrences taken of a bunch before others have had their turn
+	smallBunch  = 64
+	largeBunch  = 256
+	someBunches = 200
 )
+
+// perBunch is how many occurrences are taken of a bunch before others have had their turn.
+const perBunch = 4
+
+// bunchSize is about how many of n sessions are a bunch.
+func bunchSize(n int) int { return min(largeBunch, max(smallBunch, n/someBunches)) }
 
 // sessionOrder places sessions, which began at so many seconds (0: unknown), in the order in which samples are drawn: the
 // upper half of the number is the place of the bunch, the lower that in it. Of few sessions each is a bunch. Bunches are
@@ -34,7 +43,7 @@ func sessionOrder(ids []string, begun []int64) []uint64 {
 	if known <= manySessions {
 		return order
 	}
-	shift := max(1, bits.Len64(uint64(last-first)*bunchSessions/uint64(known))) - 1
+	shift := max(1, bits.Len64(uint64(last-first)*uint64(bunchSize(known))/uint64(known))) - 1
 	for i, at := range begun {
 		if at != 0 {
 			order[i] = mix(uint64(at>>shift), tagNumber)&^(1<<32-1) | order[i]>>32

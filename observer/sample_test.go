@@ -61,7 +61,10 @@ func TestSessionsOfOneTimeAreNeighboursInTheOrder(t *testing.T) {
 			changes++
 		}
 	}
-	require.InDelta(t, n/(3*bunchSessions/4), changes, float64(n)/(3*bunchSessions), "bunches of about %d sessions", bunchSessions)
+	size := bunchSize(n)
+	require.Equal(t, 100, size)
+	require.GreaterOrEqual(t, changes, n/size-1, "bunches of at most %d sessions", size)
+	require.LessOrEqual(t, changes, 2*n/size, "and of more than half as many")
 	distinct := map[uint64]bool{}
 	for _, o := range order {
 		distinct[o] = true

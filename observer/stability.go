@@ -53,31 +53,28 @@ func weekStart(week int32) time.Time { return time.Unix((int64(week)*7-3)*24*60*
 // stability looks at the occurrences of the chosen flows' paths; nil for a flow whose times are unknown.
 func (m *miner) stability(chosen []proof) []*Stability {
 	out := make([]*Stability, len(chosen))
-	first, last := m.log.weeks()
+	first, last := m.whole.weeks()
 	if first == last {
 		return out
 	}
 	first = max(first, last-maxWeeks+1)
-	logs := []*calls{m.log, m.loops}
+	var logs []*calls
 	for i := range chosen {
-		if chosen[i].gaps != nil {
-			logs = append(logs, chosen[i].log)
+		if !slices.Contains(logs, chosen[i].counted) {
+			logs = append(logs, chosen[i].counted)
 		}
 	}
 	for _, log := range logs {
 		var of []int // flow of each sequence
 		var sequences, heads [][]uint32
 		for i := range chosen {
-			if chosen[i].log == log {
+			if chosen[i].counted == log {
 				tokens := chosen[i].stats.tokens
 				of, sequences, heads = append(of, i), append(sequences, tokens), append(heads, tokens[:max(1, len(tokens)-1)])
 			}
 		}
-		if len(of) == 0 {
-			continue
-		}
 		weekly := log.weekly(sequences, first, last)
-		drift := log.drift(heads)
+		drift := chosen[of[0]].log.drift(heads)
 		for k, i := range of {
 			if o := chosen[i].optional; o != nil {
 				for week, n := range log.weekly([][]uint32{o.short.tokens}, first, last)[0] {

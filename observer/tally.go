@@ -41,7 +41,7 @@ type loopSet struct {
 
 // tallySet chooses what is counted from now on: what was frequent, and what the patterns have.
 func (m *miner) tallySet(chosen []proof, skip []string) *tallySet {
-	set := &tallySet{Calls: m.log.read, Skip: skip, Tools: m.log.tools}
+	set := &tallySet{Calls: m.whole.read, Skip: skip, Tools: m.whole.tools}
 	have := map[string]bool{}
 	add := func(tokens []uint32) {
 		if key := tokenKey(tokens); !have[key] {

@@ -130,7 +130,7 @@ func (m *miner) tears(log *calls) *tears {
 	for i := range t.wholes {
 		w := &t.wholes[i]
 		for _, part := range pieces(w.tokens) {
-			w.parts[tokenKey(part)] = len(places[at])
+			w.parts[tokenKey(part)] = int(math.Round(m.scale * float64(len(places[at]))))
 			at++
 		}
 		var lost []int
@@ -139,7 +139,7 @@ func (m *miner) tears(log *calls) *tears {
 			at++
 		}
 		slices.Sort(lost)
-		w.lost = float64(lost[(len(lost)-1)/2]) / math.Max(1, float64(w.parts[tokenKey(w.tokens)]))
+		w.lost = m.scale * float64(lost[(len(lost)-1)/2]) / math.Max(1, float64(w.parts[tokenKey(w.tokens)]))
 	}
 	return t
 }
