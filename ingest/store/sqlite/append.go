@@ -17,8 +17,8 @@ import (
 // origin is what the writer knows of an origin.
 type origin struct {
 	id    int64
-	head  int64            // its last segment, 0 when it has none
-	bound map[string]int64 // sessions by name, with their ids
+	head  int64 // its last segment, 0 when it has none
+	bound binding
 }
 
 // batch is an Append made ready without looking at the file: encoded blocks, and what each origin has in them.
@@ -181,12 +181,12 @@ func (w *writer) meet(ctx context.Context, key nameKey, in *batchOrigin, touched
 			touched[session] = in.newest
 		}
 	}
-	if len(o.bound) == 0 && (o.head != 0 || len(in.sessions) == 0) {
+	if len(o.bound.all) == 0 && (o.head != 0 || len(in.sessions) == 0) {
 		// It is its own session, or was until now and has to become nothing.
 		touch(o.id)
 	}
 	for _, session := range in.sessions {
-		if _, ok := o.bound[session]; ok {
+		if o.bound.has(session) {
 			continue
 		}
 		id, _, err := w.name(ctx, nameKey{key.tenant, session})
@@ -196,13 +196,10 @@ func (w *writer) meet(ctx context.Context, key nameKey, in *batchOrigin, touched
 		if err := w.bindings.add(ctx, o.id, id); err != nil {
 			return nil, err
 		}
-		if o.bound == nil {
-			o.bound = map[string]int64{}
-		}
-		o.bound[session] = id
+		o.bound.add(session, id)
 	}
-	for _, session := range o.bound {
-		touch(session)
+	for _, session := range o.bound.all {
+		touch(session.id)
 	}
 	return o, nil
 }
@@ -258,12 +255,12 @@ func (w *writer) sessionOrigin(ctx context.Context, key nameKey, sessions []stri
 		return nil, err
 	}
 	w.lastName++
-	return &origin{id: w.lastName, bound: map[string]int64{name: id}}, nil
+	return &origin{id: w.lastName, bound: boundTo(name, id)}, nil
 }
 
 // loadSessionOrigin gives the nameless origin of a session, nil when it has none.
 func (w *writer) loadSessionOrigin(ctx context.Context, name string, session int64) (*origin, error) {
-	o := &origin{id: session + 1, bound: map[string]int64{name: session}}
+	o := &origin{id: session + 1, bound: boundTo(name, session)}
 	var named bool
 	if err := w.isNamed.QueryRowContext(ctx, o.id).Scan(&named); err != nil || named {
 		return nil, err
@@ -291,10 +288,9 @@ func (w *writer) load(ctx context.Context, o *origin) error {
 		if err := rows.Scan(&name, &id); err != nil {
 			return err
 		}
-		if o.bound == nil {
-			o.bound = map[string]int64{}
+		if !o.bound.has(name) {
+			o.bound.add(name, id)
 		}
-		o.bound[name] = id
 	}
 	return rows.Err()
 }
