@@ -47,6 +47,28 @@ func TestErrorsAreSaid(t *testing.T) {
 	p.sees("The service does not answer")
 }
 
+// The overview says of each agent how often it called flows and how often it still walked their paths.
+func TestAdoptionByAgent(t *testing.T) {
+	s := serve(t, true)
+	var report struct {
+		Items []struct {
+			Agent string
+		}
+	}
+	s.call("GET", "/api/v1/reports/adoption-by-agent", "", nil, &report)
+	require.NotEmpty(t, report.Items)
+	p := s.open(s.admin)
+	p.visit("/?range=")
+	p.settled()
+	p.sees("Adoption by agent", report.Items[0].Agent)
+	rows := eval[int](p, `[...document.querySelectorAll('section.card')].filter((c) => c.textContent.includes('Adoption by agent')).at(-1).querySelectorAll('tbody tr').length`)
+	agents := map[string]bool{}
+	for _, item := range report.Items {
+		agents[item.Agent] = true
+	}
+	require.Equal(t, len(agents), rows)
+}
+
 // While data is read a page shows that it loads, and what is shown then does not move what was there.
 func TestPagesLoadWithoutJumps(t *testing.T) {
 	s := serve(t, true)

@@ -1,7 +1,7 @@
 // Reports by day, as the API tables them.
 import { get, useData, type Loaded, type Schemas } from './api'
 
-type Kind = 'savings-by-day' | 'coverage' | 'drift' | 'reliability' | 'adoption'
+type Kind = 'savings-by-day' | 'coverage' | 'drift' | 'reliability' | 'adoption' | 'adoption-by-agent'
 export type Row = Schemas['Report']['items'][number]
 
 /** A report from a time on; `range` names the time for as long as it means the same. */
@@ -23,6 +23,9 @@ export function byFlow(rows: Row[] | undefined): Map<string, Row[]> {
   for (const row of rows ?? []) if (row.flow) out.set(row.flow, [...(out.get(row.flow) ?? []), row])
   return out
 }
+
+/** The rows of each agent, as its telemetry names it. */
+export const byAgent = (rows: Row[] | undefined): Map<string, Row[]> => Map.groupBy(rows ?? [], (row) => String((row as Record<string, unknown>).agent ?? ''))
 
 /** A share of two parts, absent where there is neither. */
 export const share = (part: number, rest: number) => (part + rest > 0 ? part / (part + rest) : undefined)

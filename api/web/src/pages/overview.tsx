@@ -5,7 +5,7 @@ import { Bars, Spark, type Series } from '../parts/charts'
 import { Figure } from '../parts/marks'
 import { Card, Page, Tabs, useTitle } from '../parts/page'
 import { Empty, Loading, Show } from '../parts/states'
-import { measured, share, total, useReport, weighted } from '../report'
+import { byAgent, measured, share, total, useReport, weighted } from '../report'
 import { Link, navigate, to, useParam } from '../router'
 import { Attention } from './attention'
 import { Range, since } from './sessions'
@@ -54,6 +54,7 @@ export function OverviewPage() {
                   {report.data ? <FlowsTable r={report.data} /> : <Loading rows={5} />}
                 </Card>
               )}
+              <AgentsTable from={from} range={range} />
             </div>
           </div>
         </>
@@ -215,3 +216,46 @@ function FlowsTable({ r }: { r: Schemas['SavingsReport'] }) {
     </div>
   )
 }
+
+/** Who calls flows, and who still walks their paths; nothing where no agent's telemetry has either. */
+function AgentsTable({ from, range: key }: { from?: string; range: string }) {
+  const report = useReport('adoption-by-agent', key, from)
+  const rows = [...byAgent(report.data?.items)].map(([agent, days]) => ({ agent, calls: total(days, 'flow_calls'), walks: total(days, 'walks') }))
+  if (rows.length === 0) return null
+  rows.sort((a, b) => b.calls + b.walks - (a.calls + a.walks) || a.agent.localeCompare(b.agent))
+  return (
+    <Card title="Adoption by agent" tight>
+      <div class="scroll-x">
+        <table class="mini">
+          <thead>
+            <tr>
+              <th scope="col">Agent</th>
+              <th scope="col" class="num">
+                Flow calls
+              </th>
+              <th scope="col" class="num">
+                Walks by hand
+              </th>
+              <th scope="col" class="num">
+                Adoption
+              </th>
+            </tr>
+          </thead>
+          <tbody>
+            {rows.slice(0, shownAgents).map((r) => (
+              <tr key={r.agent}>
+                <td>{r.agent ? <Link to={`${to('sessions')}?agent=${encodeURIComponent(r.agent)}`}>{r.agent}</Link> : <span class="dim">unnamed</span>}</td>
+                <td class="num">{count(r.calls)}</td>
+                <td class="num">{count(r.walks)}</td>
+                <td class="num">{percent(share(r.calls, r.walks) ?? 0)}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+      {rows.length > shownAgents && <p class="pad dim">{plural(rows.length - shownAgents, 'more agent')}; <code>pave report adoption-by-agent</code> has all.</p>}
+    </Card>
+  )
+}
+
+const shownAgents = 20
