@@ -248,6 +248,7 @@ type Admin interface {
 	Policy(ctx context.Context, actor governance.Actor) (governance.Policy, int64, error)
 	SetPolicy(ctx context.Context, actor governance.Actor, policy governance.Policy, ifRevision int64) error
 	Audit(ctx context.Context, actor governance.Actor, after int64, limit int) ([]governance.AuditEvent, error)
+	AuditBefore(ctx context.Context, actor governance.Actor, before int64, limit int) ([]governance.AuditEvent, error)
 	VerifyAudit(ctx context.Context, actor governance.Actor) (int64, error)
 	ExportAudit(ctx context.Context, actor governance.Actor, w io.Writer) error
 	Usage(ctx context.Context, actor governance.Actor, from, to time.Time) ([]governance.Usage, error)

@@ -81,12 +81,16 @@ func apiKey(k governance.APIKey) gen.APIKey {
 
 // ListAuditEvents pages the audit log.
 func (h *handlers) ListAuditEvents(ctx context.Context, r gen.ListAuditEventsRequestObject) (gen.ListAuditEventsResponseObject, error) {
-	after, err := parseAuditCursor(r.Params.Cursor)
+	last, err := parseAuditCursor(r.Params.Cursor)
 	if err != nil {
 		return nil, err
 	}
+	read := h.s.deps.Admin.Audit
+	if r.Params.Order == gen.ListAuditEventsParamsOrderDesc {
+		read = h.s.deps.Admin.AuditBefore
+	}
 	limit := pageSize(r.Params.Limit)
-	events, err := h.s.deps.Admin.Audit(ctx, actorFrom(ctx), after, limit)
+	events, err := read(ctx, actorFrom(ctx), last, limit)
 	if err != nil {
 		return nil, err
 	}

@@ -25,6 +25,18 @@ func (s *Service) Audit(ctx context.Context, actor Actor, after int64, limit int
 	return events, err
 }
 
+// AuditBefore lists events before a sequence number, newest first; before 0 begins with the newest, limit as in Audit.
+func (s *Service) AuditBefore(ctx context.Context, actor Actor, before int64, limit int) (events []AuditEvent, err error) {
+	err = s.view(ctx, actor, ActionAdmin, func(r *store.Reader, tenant string, _ Policy) error {
+		rows, err := r.AuditEventsBefore(tenant, before, limit)
+		for _, row := range rows {
+			events = append(events, AuditEvent(row))
+		}
+		return err
+	})
+	return events, err
+}
+
 // VerifyAudit checks the whole hash chain and returns its length. A broken chain is a CodeConflict that names
 // the first event that is not as it was written.
 func (s *Service) VerifyAudit(ctx context.Context, actor Actor) (n int64, err error) {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/url"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -37,6 +38,8 @@ type Options struct {
 	Replayer Replayer
 	// Estimate is the configured cost of one model call; zero takes DefaultEstimate.
 	Estimate EstimateProfile
+	// Reachable refuses an address that webhooks could not be sent to; nil lets all be registered.
+	Reachable func(*url.URL) error
 	// Solo turns solo mode on whatever the stored policy says.
 	Solo   bool
 	Logger *slog.Logger     // nil discards
@@ -52,6 +55,7 @@ type Service struct {
 	stats    RunStats
 	replayer Replayer
 	estimate EstimateProfile
+	reach    func(*url.URL) error
 	solo     bool
 	log      *slog.Logger
 	now      func() time.Time
@@ -67,7 +71,7 @@ type Service struct {
 
 // New builds a Service over an open state store.
 func New(opts Options) *Service {
-	s := &Service{db: opts.Store, check: opts.Check, stats: opts.Stats, replayer: opts.Replayer, estimate: opts.Estimate, solo: opts.Solo,
+	s := &Service{db: opts.Store, check: opts.Check, stats: opts.Stats, replayer: opts.Replayer, estimate: opts.Estimate, reach: opts.Reachable, solo: opts.Solo,
 		log: opts.Logger, now: opts.Now, newID: opts.NewID, keys: map[string]knownKey{}, servers: map[string]knownServer{}}
 	if s.estimate == (EstimateProfile{}) {
 		s.estimate = DefaultEstimate

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/url"
 	"slices"
@@ -93,12 +94,31 @@ type WebhookRequest struct {
 // minWebhookSecret is the least length of a secret, in bytes.
 const minWebhookSecret = 16
 
-func (r *WebhookRequest) check() error {
+// checkURL refuses what cannot be sent to. Where a name leads to is checked at every delivery.
+func (s *Service) checkURL(text string) error {
+	u, err := url.Parse(text)
+	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Hostname() == "" || u.User != nil || len(text) > 2048 {
+		return flows.NewError(flows.CodeInvalid, "url: use http(s)://host/path without a user",
+			flows.ErrorDetail{Pointer: "/url", Code: "invalid", Detail: "http(s)://host/path"})
+	}
+	if s.reach == nil {
+		return nil
+	}
+	if err := s.reach(u); err != nil {
+		code := flows.CodeEgressDenied
+		if known := new(flows.Error); errors.As(err, &known) {
+			code = known.Code
+		}
+		return &flows.Error{Code: code, Message: "url: " + err.Error(), Err: err,
+			Details: []flows.ErrorDetail{{Pointer: "/url", Code: string(code), Detail: err.Error()}}}
+	}
+	return nil
+}
+
+func (s *Service) checkWebhook(r *WebhookRequest) error {
 	if r.URL != nil {
-		u, err := url.Parse(*r.URL)
-		if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.User != nil || len(*r.URL) > 2048 {
-			return flows.NewError(flows.CodeInvalid, "url: use http(s)://host/path without a user",
-				flows.ErrorDetail{Pointer: "/url", Code: "invalid", Detail: "http(s)://host/path"})
+		if err := s.checkURL(*r.URL); err != nil {
+			return err
 		}
 	}
 	if r.Events != nil {
@@ -144,7 +164,7 @@ func (s *Service) CreateWebhook(ctx context.Context, actor Actor, req WebhookReq
 	if req.URL == nil {
 		return nil, "", flows.NewError(flows.CodeInvalid, "a webhook needs a url", flows.ErrorDetail{Pointer: "/url", Code: "missing", Detail: "where to send"})
 	}
-	if err := req.check(); err != nil {
+	if err := s.checkWebhook(&req); err != nil {
 		return nil, "", err
 	}
 	err = s.update(ctx, actor, ActionAdmin, func(c *change) error {
@@ -199,7 +219,7 @@ func webhookIn(r *store.Reader, tenant, id string) (store.WebhookRow, error) {
 
 // UpdateWebhook changes a subscription; to make a disabled one active again sends what waits.
 func (s *Service) UpdateWebhook(ctx context.Context, actor Actor, id string, req WebhookRequest) (w *Webhook, err error) {
-	if err := req.check(); err != nil {
+	if err := s.checkWebhook(&req); err != nil {
 		return nil, err
 	}
 	err = s.update(ctx, actor, ActionAdmin, func(c *change) error {

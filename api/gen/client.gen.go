@@ -130,7 +130,7 @@ type ClientInterface interface {
 	// Corresponds with POST /api/v1/api-keys/{id}/rotate (the `RotateAPIKey` operationId).
 	RotateAPIKey(ctx context.Context, id ID, body RotateAPIKeyJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ListAuditEvents The audit log, oldest first.
+	// ListAuditEvents The audit log, oldest first unless `order` says otherwise.
 	//
 	// Corresponds with GET /api/v1/audit-events (the `ListAuditEvents` operationId).
 	ListAuditEvents(ctx context.Context, params *ListAuditEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -1346,7 +1346,7 @@ func (c *Client) RotateAPIKey(ctx context.Context, id ID, body RotateAPIKeyJSONR
 	return c.Client.Do(req)
 }
 
-// ListAuditEvents The audit log, oldest first.
+// ListAuditEvents The audit log, oldest first unless `order` says otherwise.
 //
 // Corresponds with GET /api/v1/audit-events (the `ListAuditEvents` operationId).
 func (c *Client) ListAuditEvents(ctx context.Context, params *ListAuditEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -4158,6 +4158,14 @@ func NewListAuditEventsRequest(server string, params *ListAuditEventsParams) (*h
 		// styled parameters, preserving literal commas as delimiters
 		// per the OpenAPI spec (e.g. "color=blue,black,brown").
 		var rawQueryFragments []string
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "order", params.Order, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
 
 		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
 			return nil, err
@@ -9772,7 +9780,7 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /api/v1/api-keys/{id}/rotate (the `RotateAPIKey` operationId).
 	RotateAPIKeyWithResponse(ctx context.Context, id ID, body RotateAPIKeyJSONRequestBody, reqEditors ...RequestEditorFn) (*RotateAPIKeyResponse, error)
 
-	// ListAuditEventsWithResponse The audit log, oldest first.
+	// ListAuditEventsWithResponse The audit log, oldest first unless `order` says otherwise.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -17075,7 +17083,7 @@ func (c *ClientWithResponses) RotateAPIKeyWithResponse(ctx context.Context, id I
 	return ParseRotateAPIKeyResponse(rsp)
 }
 
-// ListAuditEventsWithResponse The audit log, oldest first.
+// ListAuditEventsWithResponse The audit log, oldest first unless `order` says otherwise.
 //
 // Returns a wrapper object for the known response body format(s).
 //

@@ -31,7 +31,7 @@ type ServerInterface interface {
 	// RotateAPIKey Make the successor of a key; both are valid for a while.
 	// (POST /api/v1/api-keys/{id}/rotate)
 	RotateAPIKey(ctx echo.Context, id ID) error
-	// ListAuditEvents The audit log, oldest first.
+	// ListAuditEvents The audit log, oldest first unless `order` says otherwise.
 	// (GET /api/v1/audit-events)
 	ListAuditEvents(ctx echo.Context, params ListAuditEventsParams) error
 	// VerifyAuditLog Check the hash chain of the audit log.
@@ -397,6 +397,13 @@ func (w *ServerInterfaceWrapper) ListAuditEvents(ctx echo.Context) error {
 
 	// Parameter object where we will unmarshal all parameters from the context
 	var params ListAuditEventsParams
+	// ------------- Optional query parameter "order" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "order", ctx.QueryParams(), &params.Order, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter order: %s", err))
+	}
+
 	// ------------- Optional query parameter "limit" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
@@ -7624,7 +7631,7 @@ type StrictServerInterface interface {
 	// RotateAPIKey Make the successor of a key; both are valid for a while.
 	// (POST /api/v1/api-keys/{id}/rotate)
 	RotateAPIKey(ctx context.Context, request RotateAPIKeyRequestObject) (RotateAPIKeyResponseObject, error)
-	// ListAuditEvents The audit log, oldest first.
+	// ListAuditEvents The audit log, oldest first unless `order` says otherwise.
 	// (GET /api/v1/audit-events)
 	ListAuditEvents(ctx context.Context, request ListAuditEventsRequestObject) (ListAuditEventsResponseObject, error)
 	// VerifyAuditLog Check the hash chain of the audit log.

@@ -1198,6 +1198,24 @@ func (e DiagramFormat) Valid() bool {
 	}
 }
 
+// Defines values for ListAuditEventsParamsOrder.
+const (
+	ListAuditEventsParamsOrderAsc  ListAuditEventsParamsOrder = "asc"
+	ListAuditEventsParamsOrderDesc ListAuditEventsParamsOrder = "desc"
+)
+
+// Valid indicates whether the value is a known member of the ListAuditEventsParamsOrder enum.
+func (e ListAuditEventsParamsOrder) Valid() bool {
+	switch e {
+	case ListAuditEventsParamsOrderAsc:
+		return true
+	case ListAuditEventsParamsOrderDesc:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ExportToolsParamsFor.
 const (
 	ExportToolsParamsForAnthropic ExportToolsParamsFor = "anthropic"
@@ -3807,7 +3825,9 @@ type WebhookCreate struct {
 
 	// Secret Key of the signatures; without it one is made.
 	Secret string `json:"secret,omitempty,omitzero"`
-	URL    string `json:"url"`
+
+	// URL http(s), without a user. An address outside of the public network is refused unless egress.allow names it; where a name leads to is checked at each delivery.
+	URL string `json:"url"`
 }
 
 // WebhookCreated defines model for WebhookCreated.
@@ -4035,12 +4055,18 @@ type OtlpRequest = map[string]interface{}
 
 // ListAuditEventsParams defines parameters for ListAuditEvents.
 type ListAuditEventsParams struct {
+	// Order `desc` is newest first.
+	Order ListAuditEventsParamsOrder `form:"order,omitempty" json:"order,omitempty,omitzero"`
+
 	// Limit Rows on a page; 0 takes the default.
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 
 	// Cursor The `next_cursor` of the page before.
 	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
 }
+
+// ListAuditEventsParamsOrder defines parameters for ListAuditEvents.
+type ListAuditEventsParamsOrder string
 
 // ListCapabilitiesParams defines parameters for ListCapabilities.
 type ListCapabilitiesParams struct {

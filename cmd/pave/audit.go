@@ -13,17 +13,20 @@ import (
 )
 
 type auditCmd struct {
-	List   auditListCmd   `cmd:"" help:"Who changed what, oldest first."`
+	List   auditListCmd   `cmd:"" help:"Who changed what, oldest first, or newest with --order desc."`
 	Export auditExportCmd `cmd:"" help:"Write the whole log as NDJSON."`
 	Verify auditVerifyCmd `cmd:"" help:"Check the hash chain, of the log or of an exported file."`
 }
 
-type auditListCmd struct{ pageFlags }
+type auditListCmd struct {
+	Order string `help:"asc is oldest first, desc newest first." enum:"asc,desc" default:"asc" env:"PAVE_ORDER"`
+	pageFlags
+}
 
 // Run lists events.
 func (c *auditListCmd) Run(e *env) error {
 	return e.withClient(func(cl *client) error {
-		resp, err := check(cl.ListAuditEventsWithResponse(e.ctx, &gen.ListAuditEventsParams{Limit: c.Limit, Cursor: c.Cursor}))
+		resp, err := check(cl.ListAuditEventsWithResponse(e.ctx, &gen.ListAuditEventsParams{Order: gen.ListAuditEventsParamsOrder(c.Order), Limit: c.Limit, Cursor: c.Cursor}))
 		if err != nil {
 			return err
 		}

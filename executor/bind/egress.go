@@ -1,12 +1,14 @@
 package bind
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"strconv"
 	"strings"
 	"syscall"
@@ -123,8 +125,8 @@ func (e *Egress) dial(ctx context.Context, network, addr string) (net.Conn, erro
 	}
 	guarded := e.dialer
 	// The check runs on the resolved address just before connect, so a name cannot be rebound between check and use.
-	guarded.Control = func(network, resolved string, conn syscall.RawConn) error {
-		if e.permits(resolved) || e.guard.Safe(network, resolved, conn) == nil {
+	guarded.Control = func(_, resolved string, _ syscall.RawConn) error {
+		if to, err := netip.ParseAddrPort(resolved); err == nil && e.permits(to) {
 			return nil
 		}
 		return &EgressDenied{target: addr}
@@ -137,16 +139,49 @@ func (e *Egress) dial(ctx context.Context, network, addr string) (net.Conn, erro
 	return conn, err
 }
 
-func (e *Egress) permits(resolved string) bool {
-	ap, err := netip.ParseAddrPort(resolved)
-	if err != nil {
-		return false
+// CheckURL refuses a URL that cannot be connected to, as far as it can be told before names are resolved: one whose host
+// is an address, or this machine's name for itself. Other names are checked whenever they are connected to.
+func (e *Egress) CheckURL(u *url.URL) error {
+	port := cmp.Or(u.Port(), map[string]string{"http": "80", "https": "443"}[u.Scheme])
+	host := strings.TrimSuffix(strings.ToLower(u.Hostname()), ".")
+	if e.hosts[host+":"+port] || e.hosts[host+":*"] {
+		return nil
 	}
-	addr := ap.Addr().Unmap().WithZone("")
+	n, err := strconv.ParseUint(port, 10, 16)
+	if err != nil {
+		return flows.NewError(flows.CodeInvalid, fmt.Sprintf("port %q is no port", port))
+	}
+	last := host[strings.LastIndexByte(host, '.')+1:]
+	addr, err := netip.ParseAddr(host)
+	switch {
+	case last == "localhost":
+		addr = netip.AddrFrom4([4]byte{127, 0, 0, 1})
+	case err != nil && isNumber(last): // resolvers take 2130706433, 127.1 and 0x7f000001 for an address
+		return flows.NewError(flows.CodeInvalid, fmt.Sprintf("host %q: write an IPv4 address as four decimal numbers", host))
+	case err != nil:
+		return nil
+	}
+	if e.permits(netip.AddrPortFrom(addr, uint16(n))) {
+		return nil
+	}
+	return &EgressDenied{target: net.JoinHostPort(host, port)}
+}
+
+// isNumber reports a label that can only be a part of an IPv4 address.
+func isNumber(label string) bool {
+	if hex, ok := strings.CutPrefix(label, "0x"); ok {
+		return strings.Trim(hex, "0123456789abcdef") == ""
+	}
+	return label != "" && strings.Trim(label, "0123456789") == ""
+}
+
+// permits reports whether an address is public or on the list.
+func (e *Egress) permits(to netip.AddrPort) bool {
+	addr := to.Addr().Unmap().WithZone("")
 	for _, allowed := range e.prefixes {
-		if allowed.prefix.Contains(addr) && (allowed.port == 0 || allowed.port == ap.Port()) {
+		if allowed.prefix.Contains(addr) && (allowed.port == 0 || allowed.port == to.Port()) {
 			return true
 		}
 	}
-	return false
+	return e.guard.SafeAddrPort(to) == nil
 }

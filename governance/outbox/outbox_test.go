@@ -75,13 +75,17 @@ type bench struct {
 	transport http.RoundTripper
 }
 
-func newBench(t *testing.T, transport http.RoundTripper) *bench {
+func newBench(t *testing.T, transport http.RoundTripper, change ...func(*governance.Options)) *bench {
 	db, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "state.db"))
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
 	b := &bench{now: time.Date(2026, 11, 2, 9, 0, 0, 0, time.UTC), admin: governance.Actor{Tenant: "default", Principal: "local:root", Scopes: governance.AllScopes}}
 	clock := func() time.Time { return b.now }
-	b.Service = governance.New(governance.Options{Store: db, Check: runs.Check, Now: clock})
+	opts := governance.Options{Store: db, Check: runs.Check, Now: clock}
+	for _, f := range change {
+		f(&opts)
+	}
+	b.Service = governance.New(opts)
 	idle := &http.Transport{}
 	if transport == nil {
 		transport = idle
@@ -285,7 +289,9 @@ func TestScenarioO5SlowReceiver(t *testing.T) {
 }
 
 func TestWebhooksAreCheckedAndGuarded(t *testing.T) {
-	b := newBench(t, nil)
+	egress, err := bind.NewEgress(nil)
+	require.NoError(t, err)
+	b := newBench(t, nil, func(o *governance.Options) { o.Reachable = egress.CheckURL })
 	for name, req := range map[string]governance.WebhookRequest{
 		"no url": {}, "scheme": {URL: ptr("ftp://x.org/")}, "user": {URL: ptr("http://a:b@x.org/")}, "no host": {URL: ptr("http:///x")},
 		"event": {URL: ptr("http://x.org"), Events: &[]string{"moon.full"}}, "secret": {URL: ptr("http://x.org"), Secret: ptr("short")},
@@ -296,8 +302,16 @@ func TestWebhooksAreCheckedAndGuarded(t *testing.T) {
 	}
 	w, secret := b.hook(t, "http://x.org/hook")
 	require.True(t, strings.HasPrefix(secret, "whsec_"))
+	_, err = b.UpdateWebhook(t.Context(), b.admin, w.ID, governance.WebhookRequest{URL: ptr("http://169.254.169.254/latest/meta-data")})
+	require.Equal(t, flows.CodeEgressDenied, flows.CodeOf(err))
+	require.ErrorContains(t, err, "url: egress to 169.254.169.254:80 is not allowed")
+	refused := new(flows.Error)
+	_, _, err = b.CreateWebhook(t.Context(), b.admin, governance.WebhookRequest{URL: ptr("http://2130706433/")})
+	require.ErrorAs(t, err, &refused)
+	require.Equal(t, flows.CodeInvalid, refused.Code)
+	require.Equal(t, "/url", refused.Details[0].Pointer)
 	reader := governance.Actor{Tenant: "default", Principal: "person:a", Scopes: []governance.Scope{governance.ScopeRead}}
-	_, err := b.Webhooks(t.Context(), reader)
+	_, err = b.Webhooks(t.Context(), reader)
 	require.Equal(t, flows.CodeForbidden, flows.CodeOf(err))
 	other := b.admin
 	other.Tenant = "other"

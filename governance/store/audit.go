@@ -1,11 +1,13 @@
 package store
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 )
@@ -64,13 +66,21 @@ func (tx *Tx) Audit(tenant string, rows ...AuditRow) error {
 
 // AuditEvents lists events with Seq > after, oldest first.
 func (r *Reader) AuditEvents(tenant string, after int64, limit int) ([]AuditRow, error) {
-	return collect(r, func(s scanner) (a AuditRow, err error) {
-		var at int64
-		err = s.Scan(&a.Seq, &at, &a.Actor, &a.Action, &a.Object, (*[]byte)(&a.Detail), &a.PrevSum, &a.Sum)
-		a.At = fromMicros(at)
-		return a, err
-	}, `SELECT seq, at, actor, action, object, detail, prev_sum, sum FROM audit_events
-		WHERE tenant = ? AND seq > ? ORDER BY seq LIMIT ?`, tenant, after, clampLimit(limit))
+	return collect(r, scanAudit, auditSelect+` AND seq > ? ORDER BY seq LIMIT ?`, tenant, after, clampLimit(limit))
+}
+
+// AuditEventsBefore lists events with Seq < before, newest first; before 0 begins with the newest.
+func (r *Reader) AuditEventsBefore(tenant string, before int64, limit int) ([]AuditRow, error) {
+	return collect(r, scanAudit, auditSelect+` AND seq < ? ORDER BY seq DESC LIMIT ?`, tenant, cmp.Or(before, math.MaxInt64), clampLimit(limit))
+}
+
+const auditSelect = `SELECT seq, at, actor, action, object, detail, prev_sum, sum FROM audit_events WHERE tenant = ?`
+
+func scanAudit(s scanner) (a AuditRow, err error) {
+	var at int64
+	err = s.Scan(&a.Seq, &at, &a.Actor, &a.Action, &a.Object, (*[]byte)(&a.Detail), &a.PrevSum, &a.Sum)
+	a.At = fromMicros(at)
+	return a, err
 }
 
 // AuditOf lists the events with one of the actions in [from, to), oldest first, without their details and sums; zero

@@ -56,7 +56,7 @@ export function AuditPage() {
   useTitle('Audit')
   const [text, setText] = useParam('q')
   const [shown, setShown] = useState<Row | null>(null)
-  const list = usePages('audit', (cursor, signal) => get('/api/v1/audit-events', { query: { limit: 500, cursor }, signal }))
+  const list = usePages('audit', (cursor, signal) => get('/api/v1/audit-events', { query: { limit: 500, order: 'desc', cursor }, signal }))
   const want = text.trim().toLowerCase()
   const rows = list.data?.filter((e) => !want || `${e.actor} ${e.action} ${e.object}`.toLowerCase().includes(want))
   const columns: Column<Row>[] = [
@@ -69,7 +69,7 @@ export function AuditPage() {
     { head: <span class="sr">Detail</span>, width: '76px', cell: (e) => (e.detail == null ? null : <button type="button" class="link" onClick={() => setShown(e)} aria-label={`Detail of entry ${e.seq}`}>detail</button>) },
   ]
   return (
-    <Page fill title="Audit" lead="Who changed what, and when? Oldest first; every entry seals the one before." actions={<Chain />}>
+    <Page fill title="Audit" lead="Who changed what, and when? Newest first; every entry seals the one before." actions={<Chain />}>
       <div class="filters" role="search">
         <input type="search" aria-label="Filter by actor, action or object" placeholder="Who, what, or which object" size={28} value={text} onInput={(e) => setText(e.currentTarget.value)} />
       </div>

@@ -18,6 +18,7 @@ import (
 
 	"pave/api"
 	"pave/api/flowmcp"
+	"pave/executor/bind"
 	"pave/flows"
 	"pave/governance"
 	"pave/governance/loop"
@@ -78,6 +79,7 @@ type App struct {
 	rates        *ingest.RateLimiter
 	limits       ingest.Limits // that ingest.yaml sets; zero fields are the defaults
 	inFlight     *ingest.InFlight
+	egress       *bind.Egress // of webhooks; tools have one of the same list
 	tools        *reach
 	flowTools    *flowmcp.Server
 	flowNames    *flowNames
@@ -217,7 +219,12 @@ func (a *App) openRecorder(context.Context) error {
 }
 
 func (a *App) openGovernance(ctx context.Context) error {
-	a.gate = governance.New(governance.Options{Store: a.state, Check: runs.Check, Stats: a.events, Replayer: replays.Checker{Events: a.events}, Solo: a.opts.Solo, Logger: a.log})
+	var err error
+	if a.egress, err = bind.NewEgress(a.opts.EgressAllow); err != nil {
+		return err
+	}
+	a.gate = governance.New(governance.Options{Store: a.state, Check: runs.Check, Stats: a.events, Replayer: replays.Checker{Events: a.events},
+		Reachable: a.egress.CheckURL, Solo: a.opts.Solo, Logger: a.log})
 	a.watcher = watch.New(a.gate, a.events, a.log)
 	if err := a.gate.Start(ctx, ingest.DefaultTenant); err != nil {
 		return err

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"pave/api"
-	"pave/executor/bind"
 	"pave/governance/outbox"
 	"pave/ingest"
 )
@@ -49,12 +48,7 @@ func (a *App) tendService(ctx context.Context) {
 			a.expire(ctx, tick.C)
 		})
 	}
-	egress, err := bind.NewEgress(a.opts.EgressAllow)
-	if err != nil { // the tools' bindings were opened with the same list
-		a.log.WarnContext(ctx, "webhooks are not sent", "error", err)
-		return
-	}
-	transport := egress.Transport()
+	transport := a.egress.Transport()
 	defer transport.CloseIdleConnections()
 	tick := time.NewTicker(sendEvery)
 	defer tick.Stop()
