@@ -6,18 +6,54 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 
 	"pave/flows"
 	"pave/governance/store"
 )
 
 func flowVersion(row store.FlowVersionRow) (*FlowVersion, error) {
-	v := &FlowVersion{Digest: row.Digest, Status: flows.Status(row.Status), Active: row.Active, Rollout: Rollout(row.Pointer), Revision: row.Revision,
-		ProposalID: row.ProposalID, PromotedBy: row.PromotedBy, CreatedAt: row.CreatedAt, Reason: row.Reason, StatusAt: row.StatusAt, Flow: new(flows.Flow)}
-	if err := decode(row.Flow, v.Flow); err != nil {
+	flow := new(flows.Flow)
+	if err := decode(row.Flow, flow); err != nil {
 		return nil, err
 	}
+	return versionOf(row, flow)
+}
+
+func versionOf(row store.FlowVersionRow, flow *flows.Flow) (*FlowVersion, error) {
+	v := &FlowVersion{Digest: row.Digest, Status: flows.Status(row.Status), Active: row.Active, Rollout: Rollout(row.Pointer), Revision: row.Revision,
+		ProposalID: row.ProposalID, PromotedBy: row.PromotedBy, CreatedAt: row.CreatedAt, Reason: row.Reason, StatusAt: row.StatusAt, Flow: flow}
 	return v, decode(row.Savings, &v.Savings)
+}
+
+// decodedFlows keeps flows as they were decoded, for admissions, of which there are many between two changes of a flow.
+// What it gives is shared, so nobody may change it. It is safe for concurrent use.
+type decodedFlows struct {
+	mu   sync.RWMutex
+	kept map[string]*flows.Flow // by their JSON
+}
+
+// maxDecoded bounds the flows kept; past it all are forgotten.
+const maxDecoded = 500
+
+func (d *decodedFlows) of(raw []byte) (*flows.Flow, error) {
+	d.mu.RLock()
+	flow := d.kept[string(raw)]
+	d.mu.RUnlock()
+	if flow != nil {
+		return flow, nil
+	}
+	flow = new(flows.Flow)
+	if err := decode(raw, flow); err != nil {
+		return nil, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.kept == nil || len(d.kept) >= maxDecoded {
+		d.kept = map[string]*flows.Flow{}
+	}
+	d.kept[string(raw)] = flow
+	return flow, nil
 }
 
 // Flows lists every version of every flow, by name, oldest version first.
@@ -206,12 +242,13 @@ func (s *Service) Admit(ctx context.Context, actor Actor, name, version string) 
 // AdmitCaller is Admit of a caller who names no version and gets the one that the flow's rollout gives them. Equal callers
 // get the same version while nobody changes the rollout; see Rollout. Errors: CodeOutsideRollout when none serves them.
 func (s *Service) AdmitCaller(ctx context.Context, actor Actor, name, caller string) (a *Admission, err error) {
-	err = s.view(ctx, actor, ActionRun, func(r *store.Reader, tenant string, _ Policy) error {
+	// A few rows are read by their keys: watching for a caller who goes meanwhile would cost more.
+	err = s.view(context.WithoutCancel(ctx), actor, ActionRun, func(r *store.Reader, tenant string, _ Policy) error {
 		row, err := servingIn(r, tenant, name, caller)
 		if err != nil {
 			return err
 		}
-		a, err = admit(r, tenant, row, nil)
+		a, err = s.admit(r, tenant, row, nil)
 		return err
 	})
 	return a, err
@@ -229,17 +266,21 @@ func (s *Service) Readmit(ctx context.Context, actor Actor, name, version string
 		if err != nil {
 			return err
 		}
-		a, err = admit(r, tenant, row, called)
+		a, err = s.admit(r, tenant, row, called)
 		return err
 	})
 	return a, err
 }
 
-func admit(r *store.Reader, tenant string, row store.FlowVersionRow, called map[string]string) (*Admission, error) {
+func (s *Service) admit(r *store.Reader, tenant string, row store.FlowVersionRow, called map[string]string) (*Admission, error) {
 	if row.Status != string(flows.StatusActive) {
 		return nil, flows.NewError(flows.CodeFlowStatus, fmt.Sprintf("flow %s@%s is %s; only active versions run", row.Name, row.Version, row.Status))
 	}
-	v, err := flowVersion(row)
+	flow, err := s.decoded.of(row.Flow)
+	if err != nil {
+		return nil, err
+	}
+	v, err := versionOf(row, flow)
 	if err != nil {
 		return nil, err
 	}

@@ -61,6 +61,7 @@ type Service struct {
 	now      func() time.Time
 	newID    func() string
 
+	decoded   decodedFlows
 	changed   atomic.Pointer[func()]
 	serversMu sync.Mutex
 	servers   map[string]knownServer // by tenant/name
