@@ -2,6 +2,10 @@ package bench
 
 import (
 	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
@@ -60,4 +64,34 @@ func TestTimesAreOfTheirRank(t *testing.T) {
 	assert.GreaterOrEqual(t, p95, middle)
 	_, _, err = times(3, func(int) error { return io.EOF })
 	require.ErrorIs(t, err, io.EOF)
+}
+
+// A kept installation is taken as it is, and only when it is the one asked for and whole.
+func TestInstallationIsKept(t *testing.T) {
+	var notes []string
+	in := installation{dir: filepath.Join(t.TempDir(), "data"), calls: 400, proposals: 2, note: func(format string, _ ...any) { notes = append(notes, format) }}
+	require.NoError(t, in.ensure(t.Context()))
+	require.Greater(t, len(notes), 3)
+	notes = nil
+	require.NoError(t, in.ensure(t.Context()))
+	require.Len(t, notes, 1, "nothing is filled again")
+	other := in
+	other.calls = 800
+	require.ErrorContains(t, other.ensure(t.Context()), "holds 400 calls, 2 proposals")
+	require.NoError(t, os.Remove(filepath.Join(in.dir, "filled")))
+	require.ErrorContains(t, in.ensure(t.Context()), "was not filled to the end")
+}
+
+func TestMemoryIsReadFromMetrics(t *testing.T) {
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		assert.Equal(t, "Bearer k", r.Header.Get("Authorization"))
+		_, _ = io.WriteString(w, "# TYPE go_goroutines gauge\ngo_goroutines 12\ngo_gc_heap_live_bytes 5.24288e+06\ngo_goroutines_x 3\n")
+	}))
+	defer srv.Close()
+	s := &served{cmd: &exec.Cmd{Process: &os.Process{Pid: os.Getpid()}}, address: srv.URL, key: "k", client: srv.Client()}
+	rss, heap, goroutines, err := s.memory(t.Context())
+	require.NoError(t, err)
+	assert.Greater(t, rss, 1.0)
+	assert.Equal(t, 5.0, heap)
+	assert.Equal(t, 12, goroutines)
 }
