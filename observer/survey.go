@@ -47,14 +47,14 @@ type SurveyEdge struct {
 
 type surveyor struct {
 	survey Survey
-	tools  []SurveyTool // by tool id
-	pairs  map[uint64]int64
+	tools  []SurveyTool      // by tool id
+	pairs  map[uint64]*int64 // looked up once a step
 }
 
 // Look surveys the sequences that the filter takes, in one pass over them. Its memory grows with the number of
 // different tools, pairs of tools and days, not with calls.
 func Look(ctx context.Context, src SurveySource, filter store.SequenceFilter) (*Survey, error) {
-	s := &surveyor{pairs: make(map[uint64]int64)}
+	s := &surveyor{pairs: make(map[uint64]*int64)}
 	if err := src.Sequences(ctx, filter, func(seq *ingest.Sequence) error {
 		s.add(seq)
 		return ctx.Err()
@@ -106,11 +106,16 @@ func (s *surveyor) add(seq *ingest.Sequence) {
 
 func (s *surveyor) follow(from, to uint32) {
 	pair := uint64(from)<<32 | uint64(to)
-	if _, ok := s.pairs[pair]; !ok && len(s.pairs) >= maxSurveyPairs {
-		s.survey.Left++
-		return
+	count := s.pairs[pair]
+	if count == nil {
+		if len(s.pairs) >= maxSurveyPairs {
+			s.survey.Left++
+			return
+		}
+		count = new(int64)
+		s.pairs[pair] = count
 	}
-	s.pairs[pair]++
+	*count++
 }
 
 func (s *surveyor) result(names []string) *Survey {
@@ -126,8 +131,8 @@ func (s *surveyor) result(names []string) *Survey {
 	})
 	for pair, count := range s.pairs {
 		from := s.tools[pair>>32]
-		out.Edges = append(out.Edges, SurveyEdge{From: names[pair>>32], To: names[uint32(pair)], Count: count,
-			Confidence: float64(count) / float64(from.Calls)})
+		out.Edges = append(out.Edges, SurveyEdge{From: names[pair>>32], To: names[uint32(pair)], Count: *count,
+			Confidence: float64(*count) / float64(from.Calls)})
 	}
 	slices.SortFunc(out.Edges, func(a, b SurveyEdge) int {
 		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To))
