@@ -15,8 +15,7 @@ import (
 )
 
 // O2: without its ClickHouse server the service starts all the same. It serves what is in the state store, keeps calls in
-// its spool, says on /readyz what is missing, and tries again by itself. (That all goes on when the server has come is a
-// test of the store.)
+// its spool, says on /readyz what is missing, and tries again by itself.
 func TestScenarioO2StartWithoutClickHouse(t *testing.T) {
 	var tries atomic.Int64
 	front := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
