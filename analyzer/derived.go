@@ -2,7 +2,10 @@ package analyzer
 
 import (
 	"fmt"
+	"maps"
+	"math"
 	"regexp"
+	"slices"
 	"strings"
 
 	"pave/flows"
@@ -94,6 +97,9 @@ func (b *minedDraft) expression(k int, d *observer.Derived) (string, refusal) {
 	if d == nil || len(d.Parts) == 0 {
 		return "", refuse("an argument of %s is derived, but nothing says how", name)
 	}
+	if d.Form == observer.FormBuilt {
+		return b.built(k, d, d.Shape)
+	}
 	var parts []string
 	for _, p := range d.Parts {
 		if !p.Place {
@@ -114,6 +120,10 @@ func (b *minedDraft) expression(k int, d *observer.Derived) (string, refusal) {
 		return strings.Join(parts, " + "), ""
 	case observer.FormNumber:
 		return "int(" + parts[0] + ")", ""
+	case observer.FormDecimal:
+		return "double(" + parts[0] + ")", ""
+	case observer.FormPart:
+		return partOf(parts[0], d), ""
 	case observer.FormSelect:
 		list, r := b.place(k, observer.Part{Place: true, Step: d.Step, Pointer: d.List})
 		if r != "" {
@@ -122,6 +132,64 @@ func (b *minedDraft) expression(k int, d *observer.Derived) (string, refusal) {
 		return fmt.Sprintf("%s.filter(e, %s == %s)[0]%s", list, "e"+selectors(d.Field), parts[0], selectors(d.Take)), ""
 	}
 	return "", refuse("an argument of %s is derived in a way that flows cannot say: %s", name, d.Form)
+}
+
+// partOf writes what lies between delimiters in a text.
+func partOf(text string, d *observer.Derived) string {
+	if d.After != "" {
+		pieces := fmt.Sprintf("%s.split(%s)", text, value.Encode(d.After))
+		if text = pieces + "[1]"; d.Last {
+			text = fmt.Sprintf("%s[size(%s) - 1]", pieces, pieces)
+		}
+	}
+	if d.Before != "" {
+		text = fmt.Sprintf("%s.split(%s)[0]", text, value.Encode(d.Before))
+	}
+	return text
+}
+
+// built writes an object or a list of places and constants.
+func (b *minedDraft) built(k int, d *observer.Derived, shape any) (string, refusal) {
+	var inside []string
+	switch shape := shape.(type) {
+	case []any:
+		for _, e := range shape {
+			text, r := b.built(k, d, e)
+			if r != "" {
+				return "", r
+			}
+			inside = append(inside, text)
+		}
+		return "[" + strings.Join(inside, ", ") + "]", ""
+	case map[string]any:
+		for _, name := range slices.Sorted(maps.Keys(shape)) {
+			text, r := b.built(k, d, shape[name])
+			if r != "" {
+				return "", r
+			}
+			inside = append(inside, string(value.Encode(name))+": "+text)
+		}
+		return "{" + strings.Join(inside, ", ") + "}", ""
+	}
+	i, ok := partNumber(shape)
+	if !ok || i < 0 || i >= len(d.Parts) {
+		return "", refuse("an argument of %s is built of parts that are not there", b.steps[k].tool.tool.Name)
+	}
+	if p := d.Parts[i]; !p.Place {
+		return string(value.Encode(p.Value)), ""
+	}
+	return b.place(k, d.Parts[i])
+}
+
+// partNumber reads the number of a part, also of a shape that was stored as JSON.
+func partNumber(v any) (int, bool) {
+	switch v := v.(type) {
+	case int64:
+		return int(v), true
+	case float64:
+		return int(v), v == math.Trunc(v)
+	}
+	return 0, false
 }
 
 // place writes a place of an earlier result, or what an earlier argument was.

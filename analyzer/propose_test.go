@@ -495,7 +495,7 @@ func TestGuardForTheOnlyElement(t *testing.T) {
 // Derived values are expressions over what the steps before returned.
 func TestDerivedValues(t *testing.T) {
 	find := tool("find", object("q"), "", flows.EffectRead)
-	v, err := value.Decode([]byte(`{"q":"red","find":{"no":41,"code":"0042","a b":[{"id":"r1","colour":"blue"},{"id":"r2","colour":"red"}]}}`))
+	v, err := value.Decode([]byte(`{"q":"red","find":{"no":41,"code":"0042","rate":"2.50","text":"Ticket #17: a/b/c","a b":[{"id":"r1","colour":"blue"},{"id":"r2","colour":"red"}]}}`))
 	require.NoError(t, err)
 	context := v.(map[string]any)
 	for want, d := range map[any]observer.Derived{
@@ -503,6 +503,10 @@ func TestDerivedValues(t *testing.T) {
 		int64(42): {Form: observer.FormNumber, Parts: []observer.Part{{Place: true, Pointer: "/code"}}},
 		`"41"-r1`: {Form: observer.FormTemplate, Parts: []observer.Part{{Text: `"`}, {Place: true, Pointer: "/no"}, {Text: `"-`}, {Place: true, Pointer: "/a b/0/id"}}},
 		"r2":      {Form: observer.FormSelect, List: "/a b", Field: "/colour", Take: "/id", Parts: []observer.Part{{Place: true, Arg: "q"}}},
+		2.5:       {Form: observer.FormDecimal, Parts: []observer.Part{{Place: true, Pointer: "/rate"}}},
+		"17":      {Form: observer.FormPart, After: "#", Before: ":", Parts: []observer.Part{{Place: true, Pointer: "/text"}}},
+		"c":       {Form: observer.FormPart, After: "/", Last: true, Parts: []observer.Part{{Place: true, Pointer: "/text"}}},
+		"Ticket":  {Form: observer.FormPart, Before: " ", Parts: []observer.Part{{Place: true, Pointer: "/text"}}},
 	} {
 		p := pair("find", "get_user_details")
 		p.DataFlow.Steps[0].Args[0].Arg, p.DataFlow.Steps[0].Args[0].Input, p.DataFlow.Inputs[0].Name, p.DataFlow.Inputs[0].Arg = "q", "q", "q", "q"
@@ -521,4 +525,34 @@ func TestDerivedValues(t *testing.T) {
 	p.DataFlow.Steps[1].Args[0] = observer.ArgFlow{Arg: "user_id", Presence: 1, Kind: observer.SourceDerived}
 	_, dropped := minedOnly(t, p, nil, find, getUser)
 	assert.Equal(t, []string{"an argument of get_user_details is derived, but nothing says how"}, dropped)
+}
+
+// A built value is an expression that gives the recorded object, also after it was stored as JSON.
+func TestBuiltValues(t *testing.T) {
+	find := tool("find", object("q"), "", flows.EffectRead)
+	d := observer.Derived{Form: observer.FormBuilt, Shape: map[string]any{"a b": int64(0), "list": []any{int64(1), map[string]any{"k": int64(2)}, int64(3)}},
+		Parts: []observer.Part{{Place: true, Arg: "q"}, {Place: true, Pointer: "/no"}, {Value: "it's \"fixed\""}, {Value: nil}}}
+	stored, err := json.Marshal(d)
+	require.NoError(t, err)
+	var read observer.Derived
+	require.NoError(t, json.Unmarshal(stored, &read))
+	for _, d := range []observer.Derived{d, read} {
+		p := pair("find", "get_user_details")
+		p.DataFlow.Steps[0].Args[0].Arg, p.DataFlow.Steps[0].Args[0].Input, p.DataFlow.Inputs[0].Name, p.DataFlow.Inputs[0].Arg = "q", "q", "q", "q"
+		p.DataFlow.Steps[1].Args[0] = observer.ArgFlow{Arg: "user_id", Presence: 1, Kind: observer.SourceDerived, Derived: &d}
+		candidates, dropped := minedOnly(t, p, memory{}, find, getUser)
+		require.Empty(t, dropped)
+		mapped := candidates[0].Flow.Steps[1].InputMapping[0].Value
+		program, err := expr.Compile(mapped.Ref, []expr.Variable{{Name: "find"}, {Name: "q"}})
+		require.NoError(t, err, mapped.Ref)
+		got, err := program.Eval(map[string]any{"q": "red", "find": map[string]any{"no": int64(41)}})
+		require.NoError(t, err, mapped.Ref)
+		want := map[string]any{"a b": "red", "list": []any{int64(41), map[string]any{"k": "it's \"fixed\""}, nil}}
+		assert.True(t, value.Equal(want, got), "%s gives %v", mapped.Ref, got)
+	}
+	p := pair("find", "get_user_details")
+	p.DataFlow.Steps[1].Args[0] = observer.ArgFlow{Arg: "user_id", Presence: 1, Kind: observer.SourceDerived,
+		Derived: &observer.Derived{Form: observer.FormBuilt, Shape: []any{int64(7)}, Parts: []observer.Part{{Value: "x"}}}}
+	_, dropped := minedOnly(t, p, nil, find, getUser)
+	assert.Equal(t, []string{"an argument of get_user_details is built of parts that are not there"}, dropped)
 }

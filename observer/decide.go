@@ -174,6 +174,7 @@ func (d *decision) explain(a argument) explanation {
 	if a.each {
 		return d.explainEach(a)
 	}
+	d.assemble(a)
 	x := explanation{argument: a, distinct: distinct(a)}
 	x.copies = d.copies(a, &x)
 	constant, constHeld := d.constant(a, &x)
@@ -314,7 +315,7 @@ func (d *decision) copies(a argument, x *explanation) []candidate {
 		if held >= minVotes {
 			x.part = append(x.part, candidate{source: s, held: held})
 		}
-		if d.options.accepted(held, len(a.in)) {
+		if d.options.accepted(held, len(a.in)) && !d.reveals(s) {
 			out = append(out, candidate{source: s, held: held})
 		}
 	}

@@ -19,6 +19,12 @@ type form struct {
 	texts []string
 	// FormSelect: holes has the list, and the argument that its field is compared with.
 	field, take string
+	// FormPart: the delimiters, and whether it is the last of the first one that counts.
+	after, before string
+	last          bool
+	// FormBuilt: the value with the number of a part in place of each leaf. A hole is that of a part, unless constants has it.
+	shape     any
+	constants map[int]any
 }
 
 // derivedTable numbers the forms of a chunk from 1.
@@ -38,8 +44,19 @@ func (t *derivedTable) id(f form) uint32 {
 		key = binary.AppendVarint(key, int64(h.path))
 		key = append(key, h.arg...)
 	}
-	for _, text := range append(f.texts, f.field, f.take) {
+	for _, text := range append(f.texts, f.field, f.take, f.after, f.before) {
 		key = append(append(key, 1), text...)
+	}
+	if f.last {
+		key = append(key, 2)
+	}
+	if f.kind == FormBuilt {
+		key = append(append(key, 3), value.Encode(f.shape)...)
+		for i := range f.holes {
+			if v, ok := f.constants[i]; ok {
+				key = append(append(append(key, 4), value.Encode(int64(i))...), value.Encode(v)...)
+			}
+		}
 	}
 	id, ok := t.ids[string(key)]
 	if !ok {
@@ -57,9 +74,9 @@ func (t *derivedTable) rank(id uint32) int {
 	}
 	f := &t.forms[id]
 	switch f.kind {
-	case FormText, FormNumber:
+	case FormText, FormNumber, FormDecimal:
 		return 1
-	case FormSelect:
+	case FormSelect, FormPart, FormBuilt:
 		return 2
 	}
 	return 2 + len(f.holes)
@@ -80,7 +97,12 @@ func (t *derivedTable) write(id uint32, paths *pathTable) *Derived {
 		out.Parts = []Part{place(f.holes[1])}
 		return out
 	}
+	out.After, out.Before, out.Last, out.Shape = f.after, f.before, f.last, f.shape
 	for i, h := range f.holes {
+		if v, ok := f.constants[i]; ok {
+			out.Parts = append(out.Parts, Part{Value: v})
+			continue
+		}
 		if i < len(f.texts) && f.texts[i] != "" {
 			out.Parts = append(out.Parts, Part{Text: f.texts[i]})
 		}
@@ -116,12 +138,17 @@ func (x *examination) derivations(k int, v any, copies []source) []source {
 	switch v := v.(type) {
 	case int64:
 		return append(out, x.converted(k, strconv.FormatInt(v, 10), FormNumber)...)
+	case float64:
+		return append(out, x.converted(k, strconv.FormatFloat(v, 'f', -1, 64), FormDecimal)...)
 	case string:
 		if n, err := strconv.ParseInt(v, 10, 64); err == nil && strconv.FormatInt(n, 10) == v {
 			out = append(out, x.converted(k, n, FormText)...)
+		} else if f, err := strconv.ParseFloat(v, 64); err == nil && strconv.FormatFloat(f, 'f', -1, 64) == v {
+			out = append(out, x.converted(k, f, FormText)...)
 		}
 		if len(out) == 0 {
 			out = append(out, x.templates(k, v)...)
+			out = append(out, x.cuts(k, v)...)
 		}
 	}
 	return out

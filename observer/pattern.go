@@ -199,13 +199,18 @@ type ArgFlow struct {
 // Derived is a value computed from earlier ones.
 type Derived struct {
 	Form DerivedForm
-	// Parts: one place for FormText and FormNumber; texts and places in their order for FormTemplate; what the field is
-	// compared with for FormSelect.
+	// Parts: one place for FormText, FormNumber, FormDecimal and FormPart; texts and places in their order for FormTemplate;
+	// what the field is compared with for FormSelect; places and values for FormBuilt.
 	Parts []Part
 	// FormSelect: the first element of the list at List in the result of Step whose Field equals the part; Take is what is
 	// taken of it. Field and Take are pointers in the element.
 	Step              int
 	List, Field, Take string
+	// FormPart: what is after the first (Last: the last) After, or from the start where it is "", and before the next of both.
+	After, Before string
+	Last          bool
+	// FormBuilt: the value, with the index of a part in place of each leaf.
+	Shape any
 }
 
 // DerivedForm says how a value is computed.
@@ -214,13 +219,18 @@ type DerivedForm string
 const (
 	FormText     DerivedForm = "text"     // a number as text
 	FormNumber   DerivedForm = "number"   // text as a whole number
+	FormDecimal  DerivedForm = "decimal"  // text as a number with a fraction
 	FormTemplate DerivedForm = "template" // texts around values
 	FormSelect   DerivedForm = "select"   // a field of the list's element that another field tells
+	FormPart     DerivedForm = "part"     // a part of a text between delimiters
+	FormBuilt    DerivedForm = "built"    // an object or a list of copies and constants
 )
 
-// Part is a fixed text, or a place: a pointer into the result of a step, or an argument of one.
+// Part is a fixed text, or a place: a pointer into the result of a step, or an argument of one. Those of FormBuilt are
+// places, or values.
 type Part struct {
 	Text    string
+	Value   any
 	Place   bool
 	Step    int
 	Pointer string

@@ -43,6 +43,9 @@ type argRecord struct {
 	begins  []source // list: lists of the window that start with this one
 	origin  origin
 	inner   place // originInner: where the value was found
+	// shape and leaves are set for objects and lists: the value with numbers in place of its leaves, and these, by number.
+	shape  any
+	leaves []argRecord
 }
 
 // source is a place that an argument may be copied from: a node of an earlier step's result or an earlier step's
@@ -254,6 +257,7 @@ func (x *examination) step(k int) (rec stepRecord, ok bool) {
 			a.sources = x.sources(k, name, a.value, a.hash)
 			a.sources = append(a.sources, x.derivations(k, a.value, a.sources)...)
 			a.origin, a.inner = x.origin(k, a.value)
+			x.takeApart(k, &a)
 		}
 		rec.args[i] = a
 	}
