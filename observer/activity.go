@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"maps"
+	"math"
 	"math/bits"
 	"slices"
 	"time"
@@ -39,31 +40,46 @@ type ActivityTools struct {
 // CountActivity counts the sequences that the filter takes, in one pass over them. Its memory grows with the number of
 // different tools and days, and of agents within a bound, not with calls.
 func CountActivity(ctx context.Context, src SurveySource, filter store.SequenceFilter) (*Activity, error) {
-	c := &activityCounter{days: make(map[activityKey]*activeDay), agents: make(map[string]bool)}
-	if err := src.Sequences(ctx, filter, func(seq *ingest.Sequence) error {
-		c.add(seq)
-		return ctx.Err()
-	}); err != nil {
+	c := newActivityCounter()
+	if err := c.count(ctx, src, filter); err != nil {
 		return nil, err
 	}
 	return c.result(), nil
 }
 
 type activityCounter struct {
-	activity Activity
-	days     map[activityKey]*activeDay
-	agents   map[string]bool
+	days   map[activityKey]*activeDay
+	agents map[string]bool
 }
 
 type activityKey struct {
-	day   int64 // since 1970
+	day   int64 // since 1970, or untimed
 	agent string
 }
+
+// untimed is the day of what has no time.
+const untimed = math.MinInt64
 
 // activeDay is what one agent did on one day.
 type activeDay struct {
 	calls, sessions int64
 	called          []uint64 // a bit for each id of a tool
+}
+
+func newActivityCounter() *activityCounter {
+	return &activityCounter{days: make(map[activityKey]*activeDay), agents: make(map[string]bool)}
+}
+
+// sequences is what counting reads.
+type sequences interface {
+	Sequences(ctx context.Context, filter store.SequenceFilter, fn func(*ingest.Sequence) error) error
+}
+
+func (c *activityCounter) count(ctx context.Context, src sequences, filter store.SequenceFilter) error {
+	return src.Sequences(ctx, filter, func(seq *ingest.Sequence) error {
+		c.add(seq)
+		return ctx.Err()
+	})
 }
 
 func (c *activityCounter) add(seq *ingest.Sequence) {
@@ -76,22 +92,15 @@ func (c *activityCounter) add(seq *ingest.Sequence) {
 	if own == 0 {
 		return
 	}
-	sessions := int64(0)
-	if seq.RunIndex == 0 {
-		sessions = 1
+	key := activityKey{untimed, seq.Agent}
+	if !seq.Start.IsZero() {
+		key.day = floorDay(seq.Start)
 	}
-	c.activity.Calls += own
-	c.activity.Sessions += sessions
-	if seq.Start.IsZero() {
-		return
-	}
-	key := activityKey{floorDay(seq.Start), seq.Agent}
-	d := c.days[key]
-	if d == nil {
-		d = c.day(key)
-	}
+	d := c.day(key)
 	d.calls += own
-	d.sessions += sessions
+	if seq.RunIndex == 0 {
+		d.sessions++
+	}
 	for i, tool := range seq.Tools {
 		if seq.Flags[i]&ingest.FlagNotAgent != 0 {
 			continue
@@ -103,8 +112,11 @@ func (c *activityCounter) add(seq *ingest.Sequence) {
 	}
 }
 
-// day makes the day of an agent, or finds that of the agents beyond the bound.
+// day gives the day of an agent, or that of the agents beyond the bound.
 func (c *activityCounter) day(key activityKey) *activeDay {
+	if d := c.days[key]; d != nil {
+		return d
+	}
 	if !c.agents[key.agent] {
 		if len(c.agents) >= maxActiveAgents {
 			key.agent = OtherAgents
@@ -115,6 +127,33 @@ func (c *activityCounter) day(key activityKey) *activeDay {
 		c.days[key] = new(activeDay)
 	}
 	return c.days[key]
+}
+
+func (c *activityCounter) keys() []activityKey {
+	return slices.SortedFunc(maps.Keys(c.days), func(a, b activityKey) int {
+		return cmp.Or(cmp.Compare(a.day, b.day), cmp.Compare(a.agent, b.agent))
+	})
+}
+
+// merge adds what another counted, as far as it is wanted.
+func (c *activityCounter) merge(other *activityCounter, wanted func(activityKey) bool) {
+	for _, key := range other.keys() {
+		if wanted(key) {
+			from, to := other.days[key], c.day(key)
+			to.calls += from.calls
+			to.sessions += from.sessions
+			to.called = union(to.called, from.called)
+		}
+	}
+}
+
+// union sets the bits of more in set.
+func union(set, more []uint64) []uint64 {
+	set = append(set, make([]uint64, max(0, len(more)-len(set)))...)
+	for i, word := range more {
+		set[i] |= word
+	}
+	return set
 }
 
 func floorDay(t time.Time) int64 {
@@ -128,26 +167,27 @@ func floorDay(t time.Time) int64 {
 const secondsPerDay = 24 * 60 * 60
 
 func (c *activityCounter) result() *Activity {
-	out := &c.activity
-	keys := slices.SortedFunc(maps.Keys(c.days), func(a, b activityKey) int {
-		return cmp.Or(cmp.Compare(a.day, b.day), cmp.Compare(a.agent, b.agent))
-	})
+	out := &Activity{}
+	keys := c.keys()
 	for i := 0; i < len(keys); {
-		day, of := time.Unix(keys[i].day*secondsPerDay, 0).UTC(), keys[i].day
+		of, start := keys[i].day, time.Unix(keys[i].day*secondsPerDay, 0).UTC()
 		var called []uint64
 		for ; i < len(keys) && keys[i].day == of; i++ {
 			d := c.days[keys[i]]
-			out.Days = append(out.Days, ActivityDay{Day: day, Agent: keys[i].agent, Calls: d.calls, Sessions: d.sessions})
-			called = append(called, make([]uint64, max(0, len(d.called)-len(called)))...)
-			for k, word := range d.called {
-				called[k] |= word
+			out.Calls += d.calls
+			out.Sessions += d.sessions
+			called = union(called, d.called)
+			if of != untimed {
+				out.Days = append(out.Days, ActivityDay{Day: start, Agent: keys[i].agent, Calls: d.calls, Sessions: d.sessions})
 			}
 		}
 		tools := 0
 		for _, word := range called {
 			tools += bits.OnesCount64(word)
 		}
-		out.Tools = append(out.Tools, ActivityTools{Day: day, Tools: int64(tools)})
+		if of != untimed {
+			out.Tools = append(out.Tools, ActivityTools{Day: start, Tools: int64(tools)})
+		}
 	}
 	return out
 }

@@ -162,6 +162,8 @@ type SequenceFilter struct {
 	Agent    string
 	// OfDay, when not nil, takes the sequences of the sessions of this day (see Tallies); whatever their own times.
 	OfDay *int32
+	// ToDay, with OfDay, takes those of all days from OfDay to this one.
+	ToDay *int32
 }
 
 // SessionFilter selects and pages sessions. Limit 0 means 50; Cursor is a previous page's Next.

@@ -111,7 +111,7 @@ SELECT id, sequences FROM sessions FINAL
 WHERE tenant = {tenant:String} AND removed = 0
   AND ({timed:UInt8} = 0 OR sequences_to >= {from:Int64} AND sequences_from < {to:Int64})
   AND ({agent:String} = '' OR has(sequence_agents, {agent:String}))
-  AND ({of_day:UInt8} = 0 OR ` + dayNumber + ` = {day:Int64})
+  AND ({of_day:UInt8} = 0 OR ` + dayNumber + ` BETWEEN {day:Int64} AND {to_day:Int64})
 ORDER BY id`
 
 // Sequences reads the sequences for mining, by session id. See store.Store.
@@ -132,9 +132,13 @@ func (s *Store) Sequences(ctx context.Context, tenant string, filter store.Seque
 	}
 	args := append(timeArgs(filter.From, filter.To), arg("tenant", tenant), arg("agent", filter.Agent), arg("no_day", int64(store.NoDay)))
 	if filter.OfDay != nil {
-		args = append(args, arg("of_day", uint8(1)), arg("day", int64(*filter.OfDay)))
+		last := filter.OfDay
+		if filter.ToDay != nil {
+			last = filter.ToDay
+		}
+		args = append(args, arg("of_day", uint8(1)), arg("day", int64(*filter.OfDay)), arg("to_day", int64(*last)))
 	} else {
-		args = append(args, arg("of_day", uint8(0)), arg("day", int64(0)))
+		args = append(args, arg("of_day", uint8(0)), arg("day", int64(0)), arg("to_day", int64(0)))
 	}
 	var session, packed string
 	return s.query(ctx, "read sequences", sequencesSQL, args, func(rows driver.Rows) error {

@@ -101,6 +101,9 @@ func (s *Store) Sequences(ctx context.Context, tenant string, filter store.Seque
 		where, args := timeRange(filter)
 		if filter.OfDay != nil {
 			first, last := dayRange(*filter.OfDay)
+			if filter.ToDay != nil {
+				_, last = dayRange(*filter.ToDay)
+			}
 			where += " AND q.session IN (SELECT session FROM sessions WHERE tenant = " + tenantID + " AND start BETWEEN :first AND :last)"
 			args = append(args, sql.Named("first", first), sql.Named("last", last))
 		}

@@ -89,6 +89,18 @@ func testTallies(t *testing.T, s suite) {
 				}
 				require.Equal(t, want, got, day)
 			}
+			for _, c := range []struct {
+				of, to int32
+				want   []string
+			}{{-1, 20000, []string{"long", "long", "old"}}, {20000, 20001, []string{"b", "long", "long"}}, {store.NoDay, -1, []string{"none", "old"}},
+				{20001, 20000, nil}, {store.NoDay, store.NoDay, []string{"none"}}} {
+				var got []string
+				for _, r := range sequencesOf(t, st, tenant, store.SequenceFilter{OfDay: &c.of, ToDay: &c.to}) {
+					got = append(got, r.SessionID)
+				}
+				slices.Sort(got)
+				require.Equal(t, c.want, got, "%d to %d", c.of, c.to)
+			}
 		},
 		"a tally is replaced by days or as a whole": func(t *testing.T, st store.Store) {
 			read := func() store.Tally {

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"pave/api"
@@ -109,7 +110,12 @@ func (s *sessions) EraseRuns(ctx context.Context, tenant string, traces, session
 }
 
 // walks surveys the event store for the API.
-type walks struct{ events store.Store }
+type walks struct {
+	events store.Store
+
+	mu         sync.Mutex
+	activities map[string]*observer.Activities // by tenant
+}
 
 var _ api.Walks = (*walks)(nil)
 
@@ -120,5 +126,15 @@ func (w *walks) Survey(ctx context.Context, tenant string, filter store.Sequence
 
 // Activity implements api.Walks.
 func (w *walks) Activity(ctx context.Context, tenant string, filter store.SequenceFilter) (*observer.Activity, error) {
-	return observer.CountActivity(ctx, loop.Source{Events: w.events, Tenant: tenant}, filter)
+	w.mu.Lock()
+	if w.activities == nil {
+		w.activities = map[string]*observer.Activities{}
+	}
+	counts := w.activities[tenant]
+	if counts == nil {
+		counts = new(observer.Activities)
+		w.activities[tenant] = counts
+	}
+	w.mu.Unlock()
+	return counts.Count(ctx, loop.Source{Events: w.events, Tenant: tenant}, filter)
 }
