@@ -37,7 +37,7 @@ type ToolsResult struct {
 	MCPCallCPUUs        float64     `json:"mcp_call_cpu_us"`
 	InProcessCPUUs      float64     `json:"in_process_cpu_us"` // the same run of the same flow without MCP
 	MCPOverheadCPUUs    float64     `json:"mcp_overhead_cpu_us"`
-	WorkerRunCPUUs      float64     `json:"worker_run_cpu_us"` // a run in process whose one step a worker serves
+	WorkerRunCPUUs      float64     `json:"worker_run_cpu_us"` // a run in process whose one step a worker serves, which answers with its next poll
 	WorkerRoundtripUs   float64     `json:"worker_roundtrip_cpu_us"`
 	Concurrent          AtOnce      `json:"concurrent_1000"`
 	MemoryAfterHundredK MemoryDrift `json:"memory_after_100k_calls"`
