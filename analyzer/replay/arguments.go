@@ -14,16 +14,17 @@ import (
 // element of the list, or all there are where these are fewer.
 func (w *walk) group(k int) int {
 	s := &w.flow.steps[k]
-	there := 0
-	for _, c := range w.calls[w.pos:] {
-		if c.tool != s.tool {
-			break
-		}
-		there++
+	there := w.adjacent(k)
+	if s.given != "" {
+		return w.listInput(k, there)
 	}
 	list, state := w.source(s.forEach, nil, "")
 	if state == sourceInput && w.inputName(s.forEach) != "" {
-		return w.listInput(k, there)
+		n := w.listInput(k, there)
+		for i := range n {
+			w.compare(k, &w.calls[w.pos+i], w.inputs[w.inputName(s.forEach)].([]any)[i])
+		}
+		return n
 	}
 	elements, _ := list.([]any)
 	n := min(there, len(elements))
@@ -45,6 +46,18 @@ func (w *walk) group(k int) int {
 	return n
 }
 
+// adjacent counts the neighbouring calls of step k's tool from here.
+func (w *walk) adjacent(k int) int {
+	n := 0
+	for _, c := range w.calls[w.pos:] {
+		if c.tool != w.flow.steps[k].tool {
+			break
+		}
+		n++
+	}
+	return n
+}
+
 // listInput handles a list that the caller gives: the recorded arguments that take the element are the list, as far as
 // the caller could give them. What comes after them is not the loop's own. 0: there is none to give.
 func (w *walk) listInput(k, there int) int {
@@ -57,15 +70,19 @@ func (w *walk) listInput(k, there int) int {
 				list, given = append(list, v), true
 			}
 		}
+		if s.given != "" {
+			object := w.object(k, s.element, &w.calls[w.pos+i])
+			given = object != nil
+			if given {
+				list = append(list, object)
+			}
+		}
 		if !given {
 			break
 		}
 	}
 	w.inputs[w.inputName(s.forEach)] = list
 	w.late[w.inputName(s.forEach)] = k // also in the first step: the caller gives all elements at once
-	for i := range list {
-		w.compare(k, &w.calls[w.pos+i], list[i])
-	}
 	return len(list)
 }
 
@@ -176,11 +193,57 @@ func (w *walk) bind(k int, name string, v any, present bool) {
 	}
 }
 
+// object is what a caller gives as the object of step k's arguments under a key for a call: all of them. nil: there is
+// one that the caller could not know or that the object has no place for, or one is missing.
+func (w *walk) object(k int, key string, c *call) map[string]any {
+	s := &w.flow.steps[k]
+	if c.args == nil {
+		return nil
+	}
+	out := map[string]any{}
+	for i := range s.mapping {
+		e := &s.mapping[i]
+		v := &e.Value
+		for v.Kind == flows.MapOptional {
+			v = v.Inner
+		}
+		field, ok := strings.CutPrefix(v.Ref, "/"+value.Escape(key)+"/")
+		if v.Kind != flows.MapPointer || !ok {
+			return nil
+		}
+		switch recorded, present := c.args[e.Target]; {
+		case present && w.givenAtStart(recorded):
+			out[value.Unescape(field)] = recorded
+		case present || e.Value.Kind != flows.MapOptional:
+			return nil
+		}
+	}
+	if len(out) < len(c.args) {
+		return nil
+	}
+	return out
+}
+
 // tell settles the inputs that callers may leave out and that step k is the first to take: where the next call has a
 // value that the caller could give, it is given, and is no prediction; where the flow finds the recorded value by
 // itself, or the caller could not know it, the input is left out.
 func (w *walk) tell(k int) {
 	s, c := &w.flow.steps[k], &w.calls[w.pos]
+	if s.given != "" && w.open(s.given) {
+		w.leaveOut(s.given)
+		if s.forEach != nil {
+			w.tellList(k)
+			return
+		}
+		if object := w.object(k, s.given, c); object != nil {
+			if w.inputs[s.given] = object; len(object) > 0 {
+				w.late[s.given] = k
+			}
+			for _, e := range s.mapping {
+				w.given[Argument{k, e.Target}] = true
+			}
+		}
+	}
 	for i := range s.mapping {
 		e := &s.mapping[i]
 		recorded, present := c.args[e.Target]
@@ -197,6 +260,15 @@ func (w *walk) tell(k int) {
 			w.leaveOut(name)
 			w.find(name, pending{k, e, recorded, present, nil})
 		}
+	}
+}
+
+// tellList settles a list that the caller may leave out.
+func (w *walk) tellList(k int) {
+	there := w.adjacent(k)
+	if w.listInput(k, there) == 0 {
+		w.leaveOut(w.flow.steps[k].given)
+		delete(w.late, w.flow.steps[k].given)
 	}
 }
 

@@ -15,13 +15,14 @@ import (
 // Flow is a flow made ready to be laid over recorded calls. It is immutable and safe for concurrent use.
 type Flow struct {
 	Name   string
-	Inputs int // fields of the input schema
+	Inputs int // fields of the input schema, of objects and lists of objects theirs
 
 	steps    []step
 	order    []int           // position of each step in the flow file
 	declared map[string]bool // inputs; nil when the flow does not list them
 	nullable map[string]bool // inputs that are null when the caller leaves them out
 	required map[string]bool // inputs without which a run is refused
+	objects  map[string]bool // inputs that are an object of a step's arguments, or a list of these
 	// tools is the same for flows over the same sequence of tools.
 	tools     string
 	branching bool
@@ -46,7 +47,8 @@ type step struct {
 	branches []branch
 	next     int // the default branch, -1 when there is none
 	effect   bool
-	free     bool // every recorded argument is an input of its own
+	given    string // the input whose object, or list of objects, has the arguments; "" is none
+	free     bool   // every recorded argument is an input of its own
 }
 
 // derived is a compiled expression and the keys that it reads.
@@ -69,7 +71,6 @@ func Compile(f *flows.Flow) (*Flow, error) {
 	}
 	out := &Flow{Name: f.Name, derived: map[string]derived{}}
 	out.readInputs(f.InputSchema)
-	out.Inputs = len(out.declared)
 	at := map[string]int{} // step id -> position in execution order
 	for n, level := range levels {
 		for _, i := range level {
@@ -83,6 +84,7 @@ func Compile(f *flows.Flow) (*Flow, error) {
 				return nil, fmt.Errorf("step %d: %w", i, err)
 			}
 			s.level = n
+			s.given = out.givenTo(&f.Steps[i])
 			out.steps = append(out.steps, s)
 		}
 	}
@@ -117,6 +119,26 @@ func compileStep(s *flows.Step) (step, error) {
 		}
 	}
 	return out, nil
+}
+
+// givenTo is the input that a step takes whole calls from.
+func (f *Flow) givenTo(s *flows.Step) string {
+	if s.ForEach != nil {
+		if s.ForEach.Kind == flows.MapKey && f.objects[s.ForEach.Ref] {
+			return s.ForEach.Ref
+		}
+		return ""
+	}
+	name, ok := strings.CutSuffix(s.Guard, " != None")
+	if !ok || !f.objects[name] || !f.nullable[name] {
+		return ""
+	}
+	for i := range s.InputMapping {
+		if !slices.Equal(f.reads(&s.InputMapping[i].Value), []string{name}) {
+			return ""
+		}
+	}
+	return name
 }
 
 // compileExpressions compiles what a step derives. Keys may hold anything: recorded values decide.
@@ -201,9 +223,13 @@ func (f *Flow) readInputs(raw flows.RawSchema) {
 		return
 	}
 	f.declared, f.nullable, f.required = make(map[string]bool, len(schema.Properties)), map[string]bool{}, map[string]bool{}
+	f.objects = map[string]bool{}
 	for name, text := range schema.Properties {
 		var property map[string]json.RawMessage
 		f.declared[name] = true
+		fields, isObject := inputFields(text)
+		f.Inputs += max(1, fields)
+		f.objects[name] = isObject
 		if json.Unmarshal(text, &property) == nil && string(property["default"]) == "null" {
 			f.nullable[name] = true
 		}
@@ -211,6 +237,20 @@ func (f *Flow) readInputs(raw flows.RawSchema) {
 	for _, name := range schema.Required {
 		f.required[name] = true
 	}
+}
+
+// inputFields is the number of fields of an input that is an object of arguments, or a list of these.
+func inputFields(raw json.RawMessage) (n int, ok bool) {
+	var property struct {
+		Properties map[string]json.RawMessage `json:"properties"`
+		Items      struct {
+			Properties map[string]json.RawMessage `json:"properties"`
+		} `json:"items"`
+	}
+	if json.Unmarshal(raw, &property) != nil {
+		return 0, false
+	}
+	return len(property.Properties) + len(property.Items.Properties), property.Properties != nil || property.Items.Properties != nil
 }
 
 // readVerbs are the verbs that mark a tool as read-only where nothing else is known of it.

@@ -259,8 +259,12 @@ func (w *walk) ready() []int {
 func (w *walk) guarded(ready []int, chosen int) (back, ok bool) {
 	for _, k := range ready {
 		s := &w.flow.steps[k]
-		if k == chosen && w.pos > 0 && s.forEach == nil {
+		switch {
+		case w.pos == 0:
+		case k == chosen && (s.forEach == nil || s.given != ""):
 			w.tell(k)
+		case chosen < 0 && s.given != "" && w.open(s.given):
+			w.leaveOut(s.given) // the caller has another call in mind
 		}
 		if s.guard == nil || chosen >= 0 && k != chosen && s.tool == w.flow.steps[chosen].tool {
 			continue

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"math"
 	"os"
 
 	"pave/analyzer"
@@ -39,18 +40,15 @@ func (b Replay) Run(ctx context.Context, env Env) (any, error) {
 			return nil, fmt.Errorf("%s: %w", domains[i].name, err)
 		}
 	}
-	report := &replayReport{missed: map[[2]string]*replayMissed{}, res: ReplayResult{Head: env.head("replay"), Rules: map[string]map[string]replay.Floor{}}}
+	report := &replayReport{missed: map[[2]string]*replayMissed{}, res: ReplayResult{Head: env.head("replay"), Rules: map[string]replay.Floor{}}}
 	for i, p := range points {
-		floors := make([]replay.Floor, len(domains))
+		var floor replay.Floor
 		if p.floor > 0 {
-			floors = chooseFloors(domains, p.floor)
+			floor = chooseFloor(domains, p.floor)
 		}
-		report.res.Rules[p.name] = map[string]replay.Floor{}
-		for k := range domains {
-			report.res.Rules[p.name][domains[k].name] = floors[k]
-			env.note("%s, %s: %+v", p.name, domains[k].name, floors[k])
-		}
-		choose(domains, i, floors)
+		report.res.Rules[p.name] = floor
+		env.note("%s: %+v", p.name, floor)
+		choose(domains, i, floor)
 	}
 	for i := range domains {
 		env.note("scoring %s", domains[i].name)
@@ -92,7 +90,6 @@ type proposals struct {
 	from, other []*replay.Session
 	ranking     *replay.Ranking      // by what they save on the sessions that they came from
 	outcomes    []replay.FlowOutcome // on those sessions
-	others      []replay.FlowOutcome // on those kept back
 	matches     *replay.Matches      // of the flows on both: rules are tried on them many times
 }
 
@@ -146,11 +143,14 @@ const mostProposals = 1000
 func (d *replayDomain) propose(ctx context.Context, env Env) (err error) {
 	env.note("proposing from %s: %d sessions, %d for the test", d.name, len(d.train), len(d.test))
 	// What a flow adds to others is found when it is known which of them are taken, and so is what always holds.
-	all := observer.Options{MinGain: -1, MaxPatterns: mostProposals, MinAlways: never}
+	all := observer.Options{MinGain: -1, MaxPatterns: mostProposals, MinAlways: math.MaxInt}
 	if d.all, err = propose(ctx, d.train, nil, all); err != nil {
 		return err
 	}
 	if d.loose, err = propose(ctx, d.train, nil, observer.Options{Exactness: -1, MinGain: -1, MaxPatterns: mostProposals}); err != nil {
+		return err
+	}
+	if err := d.loose.set(append(d.loose.flows, replay.Given(d.loose.from)...)); err != nil {
 		return err
 	}
 	for f := range d.folds {
@@ -199,25 +199,27 @@ func propose(ctx context.Context, from, other []recordedSession, options observe
 	for i := range candidates {
 		p.flows = append(p.flows, candidates[i].Flow)
 	}
-	if p.compiled, err = compileAll(p.flows); err != nil {
-		return p, err
-	}
-	p.measure()
-	return p, nil
+	return p, p.set(p.flows)
 }
 
-// measure scores the flows on the sessions that they came from and on those kept back.
-func (p *proposals) measure() {
+// set makes these the flows, and scores them on the sessions that they came from.
+func (p *proposals) set(all []*flows.Flow) error {
+	ready := map[*flows.Flow]*replay.Flow{}
+	for i, f := range p.flows[:len(p.compiled)] {
+		ready[f] = p.compiled[i]
+	}
+	p.flows, p.compiled = all, make([]*replay.Flow, len(all))
+	for i, f := range all {
+		if p.compiled[i] = ready[f]; p.compiled[i] == nil {
+			var err error
+			if p.compiled[i], err = replay.Compile(f); err != nil {
+				return fmt.Errorf("flow %s: %w", f.Name, err)
+			}
+		}
+	}
 	p.ranking = replay.NewRanking(p.compiled, p.from, p.matches)
-	p.outcomes, p.others = p.ranking.ByFlow, p.score(p.compiled, p.other)
-}
-
-func (p *proposals) score(flows []*replay.Flow, sessions []*replay.Session) []replay.FlowOutcome {
-	sc := replay.NewScorer(flows).Keep(p.matches)
-	for _, s := range sessions {
-		sc.Session(s)
-	}
-	return sc.ByFlow
+	p.outcomes = p.ranking.ByFlow
+	return nil
 }
 
 // withSafety marks the tools that only read, by the verb rule.
@@ -228,15 +230,4 @@ func withSafety(tools []*flows.Tool) []*flows.Tool {
 		}
 	}
 	return tools
-}
-
-func compileAll(all []*flows.Flow) ([]*replay.Flow, error) {
-	out := make([]*replay.Flow, len(all))
-	for i, f := range all {
-		var err error
-		if out[i], err = replay.Compile(f); err != nil {
-			return nil, fmt.Errorf("flow %s: %w", f.Name, err)
-		}
-	}
-	return out, nil
 }

@@ -16,10 +16,10 @@ type ReplayResult struct {
 	TrainSessions int          `json:"train_sessions"`
 	replayFigures
 	// Rules are what the floors chose by, Reached how much of the bounds the operating points reach.
-	Rules              map[string]map[string]replay.Floor `json:"rules"` // by operating point and domain
-	OfSupportOraclePct map[string]float64                 `json:"of_support_oracle_pct"`
-	OfOraclePct        map[string]float64                 `json:"of_oracle_pct"`
-	Sets               []replaySet                        `json:"sets"`
+	Rules              map[string]replay.Floor `json:"rules"` // by operating point
+	OfSupportOraclePct map[string]float64      `json:"of_support_oracle_pct"`
+	OfOraclePct        map[string]float64      `json:"of_oracle_pct"`
+	Sets               []replaySet             `json:"sets"`
 	// Limits are what keeps the proposals of no_floor from the support oracle, the largest losses first.
 	Limits struct {
 		Faults []replayFault  `json:"faults"` // in windows of proposed flows

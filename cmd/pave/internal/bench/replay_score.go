@@ -190,7 +190,13 @@ func referenceFlows(sessions []recordedSession) ([]*replay.Flow, error) {
 		all[i] = suggestions[i].Flow
 		all[i].Steps[0].InputMapping = nil
 	}
-	return compileAll(all)
+	out := make([]*replay.Flow, len(all))
+	for i, f := range all {
+		if out[i], err = replay.Compile(f); err != nil {
+			return nil, fmt.Errorf("flow %s: %w", f.Name, err)
+		}
+	}
+	return out, nil
 }
 
 // keysOf lists the names of a recorded object in their order; a value that is none has the one name that it gets when
