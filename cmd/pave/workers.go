@@ -109,7 +109,8 @@ func (c *workersRunCmd) serve(e *env, cl *client, call gen.WorkerCall) (status s
 		failure = fmt.Errorf("the program printed no JSON")
 	}
 	if failure == nil {
-		_, err := check(cl.CompleteWorkerCallWithResponse(e.ctx, call.ID, gen.WorkerResult{Result: out.Bytes()}))
+		// An answer is given also when the worker is told to stop: the call has happened.
+		_, err := check(cl.CompleteWorkerCallWithResponse(context.WithoutCancel(e.ctx), call.ID, gen.WorkerResult{Result: out.Bytes()}))
 		return "ok", err
 	}
 	message := strings.TrimSpace(said.String())

@@ -5,6 +5,7 @@
 A function takes the tool's input as keyword arguments and returns something that JSON can hold. pave gives a call to
 one worker only; a function whose tool is declared idempotent may see a call again when its worker died under it.
 """
+import contextlib
 import json
 import threading
 import urllib.error
@@ -15,8 +16,7 @@ def _post(server, key, path, body, timeout=60):
     request = urllib.request.Request(server + "/api/v1" + path, json.dumps(body).encode(), method="POST",
                                      headers={"Authorization": "Bearer " + key, "Content-Type": "application/json"})
     with urllib.request.urlopen(request, timeout=timeout) as response:
-        raw = response.read()
-        return json.loads(raw) if raw else None
+        return json.loads(response.read() or "null")
 
 
 def serve(server, pool, tools, key, stop=None):
@@ -34,7 +34,7 @@ def serve(server, pool, tools, key, stop=None):
             stop.wait(0 if lost else 2)
         except OSError:  # the server is away
             stop.wait(2)
-    if answers:
+    with contextlib.suppress(OSError):  # nobody is left to try again
         _post(server, key, f"/workers/{pool}/poll", {"answers": answers, "only_answer": True})
 
 

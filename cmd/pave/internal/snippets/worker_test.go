@@ -236,3 +236,32 @@ func TestAnswersWithPolls(t *testing.T) {
 	require.Equal(t, gen.RunStatusFailed, failed.Status)
 	assert.Contains(t, failed.ErrorMessage, "it is gone")
 }
+
+// A worker that is told to stop under a call gives its answer before it goes.
+func TestAStoppingWorkerAnswers(t *testing.T) {
+	s := serve(t, nil)
+	s.tools(leadTools)
+	s.activate(leadFlow)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- worker.Serve(ctx, s.address, "crm", map[string]func(context.Context, json.RawMessage) (any, error){
+			"score_lead": func(context.Context, json.RawMessage) (any, error) {
+				stop()
+				return map[string]any{"score": 7, "big": 1}, nil
+			},
+		}, s.key("service:worker", gen.ScopeWork))
+	}()
+	done := make(chan *gen.Run, 1)
+	go func() { done <- s.run("judge_lead", `{"email":"ann@example.com"}`) }()
+	require.NoError(t, <-ended)
+	next := s.as(s.key("service:other", gen.ScopeWork))
+	call, err := next.PollWorkerPoolWithResponse(t.Context(), "crm", gen.WorkerPoll{})
+	require.NoError(t, err)
+	require.NotNil(t, call.JSON200, string(call.Body))
+	require.Equal(t, "check_lead", call.JSON200.Tool, "the step after the one that was answered")
+	answered, err := next.CompleteWorkerCallWithResponse(t.Context(), call.JSON200.ID, gen.WorkerResult{Result: json.RawMessage(`"good"`)})
+	require.NoError(t, err)
+	require.Equal(t, 204, answered.StatusCode(), string(answered.Body))
+	require.Equal(t, gen.RunStatusSucceeded, (<-done).Status)
+}
