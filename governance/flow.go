@@ -211,6 +211,10 @@ func (c *change) setStatus(v *FlowVersion, status flows.Status, pins map[string]
 			return err
 		}
 	}
+	var err error
+	if v.Revision, err = c.NextFlowRevision(c.tenant, flow.Name); err != nil {
+		return err
+	}
 	row, err := flowRow(v)
 	if err != nil {
 		return err
@@ -218,7 +222,6 @@ func (c *change) setStatus(v *FlowVersion, status flows.Status, pins map[string]
 	if err := c.UpdateFlowVersion(c.tenant, row, pins, was); err != nil {
 		return err
 	}
-	v.Revision = was + 1
 	return c.audit(action, "flow/"+flow.Name+"@"+flow.Version, detail)
 }
 

@@ -53,7 +53,11 @@ func (s *Service) Promote(ctx context.Context, actor Actor, ref string, req Prom
 		if err != nil {
 			return err
 		}
-		made = &FlowVersion{Flow: flow, Digest: e.Digest, Status: flows.StatusActive, Active: true, Rollout: rollout, Revision: 1,
+		revision, err := c.NextFlowRevision(c.tenant, flow.Name)
+		if err != nil {
+			return err
+		}
+		made = &FlowVersion{Flow: flow, Digest: e.Digest, Status: flows.StatusActive, Active: true, Rollout: rollout, Revision: revision,
 			ProposalID: e.ID, PromotedBy: actor.Principal, CreatedAt: c.at, Savings: e.Savings, Bump: bump}
 		if err := c.insertVersion(made, now.hashes, e.Check); err != nil {
 			return err

@@ -231,14 +231,17 @@ func (s *Service) SetRollout(ctx context.Context, actor Actor, name string, req 
 		if err := v.mayRollOut(req.Share); err != nil {
 			return err
 		}
-		was := v.Rollout.Share
+		was, revision := v.Rollout.Share, row.Revision
 		if v.Rollout.Share = req.Share; !v.Rollout.Partial() {
 			v.Rollout.Rest = ""
 		}
-		if err := c.UpdateFlowVersion(c.tenant, row, nil, row.Revision); err != nil {
+		if row.Revision, err = c.NextFlowRevision(c.tenant, name); err != nil {
 			return err
 		}
-		v.Revision++
+		if err := c.UpdateFlowVersion(c.tenant, row, nil, revision); err != nil {
+			return err
+		}
+		v.Revision = row.Revision
 		if err := c.SetActive(c.tenant, name, store.Pointer(v.Rollout)); err != nil {
 			return err
 		}

@@ -276,6 +276,29 @@ func TestOneOfTwoRacingRolloutChangesWins(t *testing.T) {
 	b.actions() // verifies the chain
 }
 
+// A revision is one of the flow: what was read of one version never changes the next one.
+func TestRevisionsOfAFlowAreItsOwn(t *testing.T) {
+	b := newBench(t)
+	read := b.promoted()
+	_, err := b.rolledOut(retried(1), 1)
+	require.NoError(t, err)
+	_, err = b.Rollback(ctx, bob, "user_by_email", governance.RollbackRequest{Reason: "what I looked at is bad", IfRevision: read.Revision})
+	refused(t, flows.CodeStale, err, "revision")
+	seen := map[int64]bool{}
+	for range 3 {
+		v, err := b.Flow(ctx, bob, "user_by_email", "")
+		require.NoError(t, err)
+		require.False(t, seen[v.Revision], "%d", v.Revision)
+		seen[v.Revision] = true
+		other := map[string]string{"1.0.0": "1.1.0", "1.1.0": "1.0.0"}[v.Flow.Version]
+		back, err := b.Rollback(ctx, bob, "user_by_email", governance.RollbackRequest{To: other, IfRevision: v.Revision})
+		require.NoError(t, err)
+		now, err := b.Flow(ctx, bob, "user_by_email", "")
+		require.NoError(t, err)
+		require.Equal(t, back.Revision, now.Revision)
+	}
+}
+
 func must[T any](v T, err error) T {
 	if err != nil {
 		panic(err)

@@ -288,8 +288,11 @@ func (s *Service) TestWebhook(ctx context.Context, actor Actor, id string) (d De
 			return err
 		}
 		sent, err := c.deliver(row, EventTest, "webhook/"+id, map[string]any{"message": "a test, asked for by " + actor.Principal})
+		if err != nil {
+			return err
+		}
 		d = deliveryOf(sent)
-		return err
+		return c.audit("webhook.test", "webhook/"+id, map[string]any{"delivery": d.ID})
 	})
 	return d, err
 }

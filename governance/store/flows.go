@@ -74,12 +74,19 @@ func (tx *Tx) InsertFlowVersion(tenant string, f FlowVersionRow, pins map[string
 	return tx.putPins(tenant, f.Name, f.Version, pins)
 }
 
-// UpdateFlowVersion stores status and flow of a version whose revision is still ifRevision, and raises it by
-// one; pins nil keeps the pins. Errors: ErrStale.
+// NextFlowRevision is the revision of the next change of a flow. Revisions count over all versions of one: no two ever
+// have the same, so that who changes the active version by the revision that they read never changes another one.
+func (r *Reader) NextFlowRevision(tenant, name string) (next int64, err error) {
+	err = r.row(`SELECT coalesce(max(revision), 0) + 1 FROM flow_versions WHERE tenant = ? AND name = ?`, []any{tenant, name}, &next)
+	return next, err
+}
+
+// UpdateFlowVersion stores status, flow and revision of a version whose revision is still ifRevision; pins nil keeps the
+// pins. Errors: ErrStale.
 func (tx *Tx) UpdateFlowVersion(tenant string, f FlowVersionRow, pins map[string]string, ifRevision int64) error {
-	if err := tx.swap(`UPDATE flow_versions SET status = ?, flow = ?, reason = ?, status_at = ?, revision = revision + 1
+	if err := tx.swap(`UPDATE flow_versions SET status = ?, flow = ?, reason = ?, status_at = ?, revision = ?
 		WHERE tenant = ? AND name = ? AND version = ? AND revision = ?`,
-		f.Status, f.Flow, f.Reason, micros(f.StatusAt), tenant, f.Name, f.Version, ifRevision); err != nil {
+		f.Status, f.Flow, f.Reason, micros(f.StatusAt), f.Revision, tenant, f.Name, f.Version, ifRevision); err != nil {
 		return err
 	}
 	if pins == nil {

@@ -146,6 +146,11 @@ func TestFlowVersionsPinsAndPointer(t *testing.T) {
 	update(t, db, func(tx *Tx) error { return tx.SetActive("t", "f", Pointer{Version: "1.1.0", Share: 1}) })
 	require.ErrorIs(t, db.Update(context.Background(), func(tx *Tx) error { return tx.InsertFlowVersion("t", v1, nil) }), ErrExists)
 	v1.Status = "disabled"
+	view(t, db, func(r *Reader) (err error) {
+		v1.Revision, err = r.NextFlowRevision("t", "f")
+		require.EqualValues(t, 2, v1.Revision)
+		return err
+	})
 	update(t, db, func(tx *Tx) error { return tx.UpdateFlowVersion("t", v1, nil, 1) })
 	require.ErrorIs(t, db.Update(context.Background(), func(tx *Tx) error { return tx.UpdateFlowVersion("t", v1, nil, 1) }), ErrStale)
 	view(t, db, func(r *Reader) error {

@@ -72,13 +72,14 @@ func TestRolloutOverTheAPI(t *testing.T) {
 		require.NoError(t, err)
 		return done
 	}
+	read := fmt.Sprintf(`"%d"`, v.Revision)
 	require.Equal(t, http.StatusPreconditionRequired, set(0.6, "1.0.1", "").StatusCode())
-	require.Equal(t, http.StatusPreconditionFailed, set(0.6, "1.0.1", `"9"`).StatusCode())
-	require.Equal(t, http.StatusPreconditionFailed, set(0.6, "1.0.0", `"1"`).StatusCode())
+	require.Equal(t, http.StatusPreconditionFailed, set(0.6, "1.0.1", `"1"`).StatusCode())
+	require.Equal(t, http.StatusPreconditionFailed, set(0.6, "1.0.0", read).StatusCode())
 	for _, share := range []float64{0, -1, 1.5} {
-		require.Equal(t, http.StatusBadRequest, set(share, "1.0.1", `"1"`).StatusCode())
+		require.Equal(t, http.StatusBadRequest, set(share, "1.0.1", read).StatusCode())
 	}
-	raised := set(0.6, "1.0.1", `"1"`)
+	raised := set(0.6, "1.0.1", read)
 	require.Equal(t, http.StatusOK, raised.StatusCode(), string(raised.Body))
 	require.Equal(t, []int{0, 1, 2, 3, 4, 5, 10}, newer(bySession))
 	list, err := s.client.ListFlowsWithResponse(t.Context(), &gen.ListFlowsParams{})
