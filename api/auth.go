@@ -17,18 +17,28 @@ import (
 // HeaderActAs names the principal that an admin acts for.
 const HeaderActAs = "Pave-As"
 
-type actorKey struct{}
+// requester is who makes a request, and the request's id, "" for requests that have none yet.
+type requester struct {
+	actor     governance.Actor
+	requestID string
+}
+
+type requesterKey struct{}
+
+func requesterOf(ctx context.Context) requester {
+	who, _ := ctx.Value(requesterKey{}).(requester)
+	return who
+}
 
 // WithActor returns a context whose requests are those of actor, already authenticated. It is for callers inside
 // the process; nothing on the network can set it.
 func WithActor(ctx context.Context, actor governance.Actor) context.Context {
-	return context.WithValue(ctx, actorKey{}, actor)
+	return context.WithValue(ctx, requesterKey{}, requester{actor: actor})
 }
 
 // actorFrom is the actor of a request that passed authorise.
 func actorFrom(ctx context.Context) governance.Actor {
-	actor, _ := ctx.Value(actorKey{}).(governance.Actor)
-	return actor
+	return requesterOf(ctx).actor
 }
 
 // authorise identifies the caller and checks the scopes that the contract declares for the operation. It is the
@@ -55,7 +65,8 @@ func (s *Server) authorise(next echo.HandlerFunc) echo.HandlerFunc {
 		if actor, err = actor.As(c.Request().Header.Get(HeaderActAs)); err != nil {
 			return err
 		}
-		c.SetRequest(c.Request().WithContext(WithActor(c.Request().Context(), actor)))
+		who := requester{actor, c.Response().Header().Get(echo.HeaderXRequestID)}
+		c.SetRequest(c.Request().WithContext(context.WithValue(c.Request().Context(), requesterKey{}, who)))
 		return next(c)
 	}
 }
@@ -72,8 +83,8 @@ func (o *operation) permits(actor governance.Actor) error {
 }
 
 func (s *Server) authenticate(r *http.Request) (governance.Actor, error) {
-	if actor, ok := r.Context().Value(actorKey{}).(governance.Actor); ok {
-		return actor, nil
+	if who, ok := r.Context().Value(requesterKey{}).(requester); ok {
+		return who.actor, nil
 	}
 	scheme, secret, _ := strings.Cut(r.Header.Get(echo.HeaderAuthorization), " ")
 	if secret = strings.TrimSpace(secret); strings.EqualFold(scheme, "Bearer") && secret != "" {

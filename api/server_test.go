@@ -189,6 +189,37 @@ func TestCauseOfAnUnavailableStoreIsLogged(t *testing.T) {
 	require.Equal(t, 1, strings.Count(log.String(), "disk I/O error at sector 7"), log.String())
 }
 
+// talking is a recorder that logs what it does for a request.
+type talking struct{ log *slog.Logger }
+
+func (talking) Room() error { return nil }
+
+func (r talking) Record(ctx context.Context, _ string, _ []ingest.Event) (ingest.Receipt, error) {
+	r.log.With("part", "recorder").InfoContext(ctx, "said inside")
+	r.log.InfoContext(ctx, "said by itself", "request_id", "another")
+	return ingest.Receipt{}, nil
+}
+
+// All that is logged on behalf of a request has the id that its answer tells.
+func TestLogLinesHaveTheRequestID(t *testing.T) {
+	var out bytes.Buffer
+	log := slog.New(LogHandler(slog.NewJSONHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug})))
+	s := bare(t, func(d *Deps, o *Options) { d.Recorder, o.Logger = talking{log}, log })
+	w := call(s, "POST", "/api/v1/tool-calls", `[{"tool":"a","session_id":"s"}]`)
+	require.Equal(t, 200, w.Code, w.Body.String())
+	log.Info("said outside")
+	got := map[string]any{}
+	for line := range strings.Lines(out.String()) {
+		require.LessOrEqual(t, strings.Count(line, `"request_id"`), 1, line)
+		var entry map[string]any
+		require.NoError(t, json.Unmarshal([]byte(line), &entry))
+		got[entry["msg"].(string)] = entry["request_id"]
+	}
+	id := w.Header().Get("X-Request-Id")
+	require.NotEmpty(t, id)
+	require.Equal(t, map[string]any{"request": id, "said inside": id, "said by itself": "another", "said outside": nil}, got)
+}
+
 // What is in memory of all requests is bounded: a request that does not fit beside others comes again, and alone it fits.
 func TestRecordedBytesInFlightAreBounded(t *testing.T) {
 	shared := ingest.NewInFlight(2000)

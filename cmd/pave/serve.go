@@ -47,7 +47,7 @@ func (c *serveCmd) Run(e *env) error {
 	if err := level.UnmarshalText([]byte(c.LogLevel)); err != nil {
 		return errUsage("log.level: " + err.Error())
 	}
-	log := slog.New(slog.NewJSONHandler(e.err, &slog.HandlerOptions{Level: level}))
+	log := slog.New(api.LogHandler(slog.NewJSONHandler(e.err, &slog.HandlerOptions{Level: level})))
 	opts := e.appOptions(log)
 	opts.NoAuth = c.InsecureNoAuth
 	opts.Service = app.ServiceOptions{Rates: api.RateLimits{Requests: float64(c.RateRequests), Ingest: float64(c.RateIngest)},
