@@ -169,7 +169,7 @@ func declaredIn(r *store.Reader, tenant string, flow *flows.Flow, pins map[strin
 }
 
 // called looks up the flows that a flow calls, directly or through others, by the reference that the step writes: the
-// version that it names, else the one that serves callers (see settledIn). What cannot be read is left out, so that compiling says that it is missing.
+// version that it names, else the one that serves callers (see calledIn). What cannot be read is left out, so that compiling says that it is missing.
 func (l *library) called(f *flows.Flow) map[string]*FlowVersion {
 	found := map[string]*FlowVersion{}
 	var walk func(*flows.Flow)
@@ -180,11 +180,7 @@ func (l *library) called(f *flows.Flow) map[string]*FlowVersion {
 				continue
 			}
 			name, version, _ := strings.Cut(ref, "@")
-			find := flowRowIn
-			if version = cmp.Or(version, l.pins[name]); version == "" {
-				find = settledIn
-			}
-			row, err := find(l.r, l.tenant, name, version)
+			row, err := calledIn(l.r, l.tenant, name, cmp.Or(version, l.pins[name]))
 			if err != nil {
 				continue
 			}

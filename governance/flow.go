@@ -261,11 +261,7 @@ func (s *Service) AdmitCaller(ctx context.Context, actor Actor, name, caller str
 // name, in place of those that they would get now.
 func (s *Service) Readmit(ctx context.Context, actor Actor, name, version string, called map[string]string) (a *Admission, err error) {
 	err = s.view(ctx, actor, ActionRun, func(r *store.Reader, tenant string, _ Policy) error {
-		find := flowRowIn
-		if version == "" {
-			find = settledIn
-		}
-		row, err := find(r, tenant, name, version)
+		row, err := calledIn(r, tenant, name, version)
 		if err != nil {
 			return err
 		}

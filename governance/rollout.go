@@ -118,11 +118,12 @@ func stepNames(f *flows.Flow) []string {
 	return names
 }
 
-// settledIn is the version that flows get which call a flow, and name no version: for them there is no other way, so they
-// stay with what served all until a rollout is complete.
-func settledIn(r *store.Reader, tenant, name, _ string) (store.FlowVersionRow, error) {
-	row, err := flowRowIn(r, tenant, name, "")
-	if err != nil || row.Pointer.Rest == "" {
+// calledIn is the version of a flow that flows get which call it: the one that they name, else the active one, or while
+// that is being rolled out the one that serves the others. For a flow there is no going on by hand, so it stays with what
+// served all until a rollout is complete.
+func calledIn(r *store.Reader, tenant, name, version string) (store.FlowVersionRow, error) {
+	row, err := flowRowIn(r, tenant, name, version)
+	if version != "" || err != nil || row.Pointer.Rest == "" {
 		return row, err
 	}
 	return flowRowIn(r, tenant, name, row.Pointer.Rest)

@@ -1,6 +1,7 @@
 package governance_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -73,7 +74,8 @@ func TestRolloutMovesCallersByShares(t *testing.T) {
 
 	b = open(t, dir, nil) // another process
 	require.Equal(t, map[string]int{"1.1.0": 56, "1.0.0": 444}, b.served(), "nothing is kept of callers that a restart could lose")
-	for at, want := range map[float64]int{0.5: 251, 0.9: 454, 0.01: 3} {
+	for _, at := range []float64{0.5, 0.9, 0.01} {
+		want := map[float64]int{0.5: 251, 0.9: 454, 0.01: 3}[at]
 		v, err = b.SetRollout(ctx, bob, "user_by_email", governance.RolloutRequest{Version: "1.1.0", Share: at, IfRevision: v.Revision})
 		require.NoError(t, err)
 		require.Equal(t, map[string]int{"1.1.0": want, "1.0.0": 500 - want}, b.served(), "share %v", at)
@@ -85,8 +87,18 @@ func TestRolloutMovesCallersByShares(t *testing.T) {
 	require.NoError(t, err, "who names a version gets it")
 	require.Equal(t, "1.1.0", pinned.Version.Flow.Version)
 
+	url := "http://x.org/"
+	hook, _, err := b.CreateWebhook(ctx, admin, governance.WebhookRequest{URL: &url, Events: &[]string{governance.EventFlowRollout}})
+	require.NoError(t, err)
 	v, err = b.SetRollout(ctx, bob, "user_by_email", governance.RolloutRequest{Version: "1.1.0", Share: 1, Reason: "it holds"})
 	require.NoError(t, err)
+	told, err := b.Deliveries(ctx, admin, hook.ID, 0, "")
+	require.NoError(t, err)
+	require.Len(t, told.Items, 1)
+	var event struct{ Event, Actor, Object, Detail any }
+	require.NoError(t, json.Unmarshal(told.Items[0].Body, &event))
+	require.Equal(t, []any{"flow.rollout_changed", "person:bob", "flow/user_by_email@1.1.0", map[string]any{"from": 0.01, "to": 1.0, "rest": "1.0.0", "reason": "it holds"}},
+		[]any{event.Event, event.Actor, event.Object, event.Detail})
 	require.Equal(t, governance.Rollout{Version: "1.1.0", Share: 1}, v.Rollout)
 	require.Equal(t, map[string]int{"1.1.0": 500}, b.served())
 	_, err = b.SetRollout(ctx, bob, "user_by_email", governance.RolloutRequest{Version: "1.1.0", Share: 0.5})
