@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"time"
 
 	"pave/flows"
@@ -69,14 +68,17 @@ func (s *Service) ShadowTargets(ctx context.Context, tenant string) (out []Shado
 		if err != nil {
 			return err
 		}
-		offered := Offered(versions)
+		offered := map[string]bool{}
+		for _, v := range Offered(versions) {
+			offered[shadowOfVersion(v.Flow.Name, v.Flow.Version)] = true
+		}
 		for i := range versions {
 			v := &versions[i]
 			if v.Status != flows.StatusActive {
 				continue
 			}
-			current := slices.ContainsFunc(offered, func(o FlowVersion) bool { return o.Flow.Name == v.Flow.Name && o.Flow.Version == v.Flow.Version })
-			out = append(out, ShadowTarget{Object: shadowOfVersion(v.Flow.Name, v.Flow.Version), Active: true, Current: current, Digest: v.Digest, Flow: v.Flow,
+			object := shadowOfVersion(v.Flow.Name, v.Flow.Version)
+			out = append(out, ShadowTarget{Object: object, Active: true, Current: offered[object], Digest: v.Digest, Flow: v.Flow,
 				Harmless: tools.harmless(v.Flow), Since: statusSince(v)})
 		}
 		return nil
