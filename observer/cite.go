@@ -15,6 +15,7 @@ func (d *decision) setCopy(flow *ArgFlow, x *explanation, o option) {
 	case c.source.derived > 0:
 		flow.Kind, flow.Derived = SourceDerived, d.forms.write(c.source.derived, d.paths)
 		flow.Step, flow.Pointer = flow.Derived.origin()
+		flow.Evidence.Note = flow.Derived.explain()
 	case c.source.arg != "":
 		flow.Kind, flow.Pointer = SourceArg, c.source.arg
 	}

@@ -312,10 +312,11 @@ func (d *decision) copies(a argument, x *explanation) []candidate {
 	var out []candidate
 	for s, held := range votes {
 		x.bestCopy = max(x.bestCopy, float64(held)/float64(len(a.in)))
-		if held >= minVotes {
-			x.part = append(x.part, candidate{source: s, held: held})
+		if held < minVotes || d.reveals(s) {
+			continue
 		}
-		if d.options.accepted(held, len(a.in)) && !d.reveals(s) {
+		x.part = append(x.part, candidate{source: s, held: held})
+		if d.options.accepted(held, len(a.in)) {
 			out = append(out, candidate{source: s, held: held})
 		}
 	}

@@ -3,6 +3,7 @@ package observer
 import (
 	"cmp"
 	"encoding/binary"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -125,6 +126,46 @@ func (d *Derived) origin() (step int, pointer string) {
 		}
 	}
 	return 0, ""
+}
+
+// explain says for people how the value is made of what is at its place.
+func (d *Derived) explain() string {
+	switch d.Form {
+	case FormText:
+		return "The number there as a text."
+	case FormNumber, FormDecimal:
+		return "The text there as a number."
+	case FormTemplate:
+		var text strings.Builder
+		for _, p := range d.Parts {
+			if p.Place {
+				text.WriteString("…")
+			} else {
+				text.WriteString(p.Text)
+			}
+		}
+		return fmt.Sprintf("The text %q with values in it.", text.String())
+	case FormSelect:
+		return fmt.Sprintf("Of the first element whose %s is what an earlier step was asked for.", d.Field)
+	case FormPart:
+		from, to := "from its start", "to its end"
+		if d.After != "" {
+			from = fmt.Sprintf("after the %s %q", map[bool]string{false: "first", true: "last"}[d.Last], d.After)
+		}
+		if d.Before != "" {
+			to = fmt.Sprintf("to the next %q", d.Before)
+		}
+		return fmt.Sprintf("The part of the text there %s %s.", from, to)
+	case FormBuilt:
+		places := 0
+		for _, p := range d.Parts {
+			if p.Place {
+				places++
+			}
+		}
+		return fmt.Sprintf("Built of %d earlier values and constants (%d).", places, len(d.Parts)-places)
+	}
+	return ""
 }
 
 // derivations lists how v could be computed from what step k could see: number and text turned into each other, an

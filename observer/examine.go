@@ -18,10 +18,10 @@ func (m *miner) looks(c *census) (first, full []window) {
 	return full, full
 }
 
-// mostRead is the share of the occurrences from which on those in sessions that were read stand for all.
-const mostRead = 0.75
+// manyRead is the share of the occurrences from which on those in sessions that were read stand for all.
+const manyRead = 1.0 / 3
 
-// readAlready are the windows in sessions that were read, of a log of many sessions, where these are most of them and
+// readAlready are the windows in sessions that were read, of a log of many sessions, where these are many of them and
 // enough: going back to a store for a few sessions costs as much as reading all that lies around them.
 func (m *miner) readAlready(windows []window) []window {
 	if !m.many() {
@@ -33,11 +33,14 @@ func (m *miner) readAlready(windows []window) []window {
 			read = append(read, w)
 		}
 	}
-	if len(read) < smallSample || float64(len(read)) < mostRead*float64(len(windows)) {
+	if len(read) < smallSample || float64(len(read)) < manyRead*float64(len(windows)) {
 		return windows
 	}
 	return read
 }
+
+// fullLooks is how many of the best candidates are looked at in full, as long as nothing settled them.
+const fullLooks = 64
 
 // foresee reads at once what the looks at the most likely candidates need: a store reads many sessions for little
 // more than a few of each of its blocks.
@@ -50,7 +53,7 @@ func (m *miner) foresee(ctx context.Context, src Source, loops *loopSearch, pair
 	}
 	for n, c := range m.census(m.likely()) {
 		first, full := m.looks(c)
-		if n < batchPatterns { // few of the best are settled by a first look
+		if n < fullLooks { // few of the best are settled by a first look
 			first = full
 		}
 		want(first)

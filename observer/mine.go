@@ -66,7 +66,6 @@ func mineLog(ctx context.Context, src Source, o Options, log *calls, skipped []s
 	minSessions := o.minSessions(len(log.sessions))
 	table := count(log, o.MaxLength, minSessions)
 	o.Progress(Progress{Stage: "count", Done: log.read, Total: log.read})
-	settle(log.read)
 	m := newMiner(o, log, table, int(minSessions))
 	m.skipped = skipped
 	return m, m.run(ctx, src)
