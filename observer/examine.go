@@ -19,7 +19,7 @@ func (m *miner) looks(c *census) (first, full []window) {
 }
 
 // manyRead is the share of the occurrences from which on those in sessions that were read stand for all.
-const manyRead = 1.0 / 3
+const manyRead = 0.5
 
 // readAlready are the windows in sessions that were read, of a log of many sessions, where these are many of them and
 // enough: going back to a store for a few sessions costs as much as reading all that lies around them.
@@ -53,8 +53,11 @@ func (m *miner) foresee(ctx context.Context, src Source, loops *loopSearch, pair
 	}
 	for n, c := range m.census(m.likely()) {
 		first, full := m.looks(c)
-		if n < fullLooks { // few of the best are settled by a first look
+		switch {
+		case n < fullLooks: // few of the best are settled by a first look
 			first = full
+		case n < batchPatterns && len(full) > len(first): // nor are some of the next, for which half must do
+			first = c.good.take(int(manyRead * float64(len(full))))
 		}
 		want(first)
 	}
