@@ -131,9 +131,9 @@ steps:
 		return Floor{MinExact: 0.9}.Takes(f, &o)
 	}
 	reads := "{tool_name: get_item, input_mapping: {id: /a/items/0}, output_as: b}"
-	assert.True(t, taken(reads, 9, 0, Rate{9, 10}, Rate{5, 5}))
-	assert.False(t, taken(reads, 8, 0, Rate{8, 9}), "right too rarely")
-	assert.False(t, taken(reads, 4, 0, Rate{4, 4}), "four predictions tell little")
+	assert.True(t, taken(reads, 18, 0, Rate{18, 20}, Rate{15, 15}))
+	assert.False(t, taken(reads, 17, 0, Rate{17, 20}), "right too rarely")
+	assert.False(t, taken(reads, 14, 0, Rate{14, 14}), "fourteen predictions tell little")
 	assert.False(t, taken("{tool_name: reboot, input_mapping: {id: /a/items/0}, output_as: b}", 99, 0, Rate{99, 99}), "it derives what it changes")
 	assert.False(t, taken("{tool_name: reboot, input_mapping: {id: id}, output_as: b}", 99, 0), "the caller does not say that it wants the change")
 	asks := "{tool_name: reboot, guard: reboot != None, input_mapping: {id: /reboot/id, mode: {$optional: /reboot/mode}}, output_as: b}"

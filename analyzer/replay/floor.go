@@ -19,7 +19,7 @@ type Floor struct {
 
 // Numbers that tell something.
 const (
-	minPredictions  = 5  // of an argument
+	minPredictions  = 15 // of an argument
 	minApplications = 20 // of a flow that derives values before a change
 )
 
@@ -41,14 +41,30 @@ func (f *Flow) effects() bool {
 	return slices.ContainsFunc(f.steps, func(s step) bool { return s.effect })
 }
 
-// asksForChanges reports whether callers give the first call and every later one that may change something.
+// asksForChanges reports whether callers give the first call, every later one that may change something, and nothing
+// else: where they cannot know a part of a call, they leave the call out, and the run hands back.
 func (f *Flow) asksForChanges() bool {
+	first := map[string]bool{} // inputs of the first call
 	for k := range f.steps {
 		s := &f.steps[k]
-		switch {
-		case s.given != "" || k > 0 && !s.effect:
-		case k > 0 || s.forEach != nil || slices.ContainsFunc(s.mapping, func(e flows.MappingEntry) bool { return !f.isInput(&e.Value) }):
+		if s.given != "" {
+			continue
+		}
+		if s.effect && (k > 0 || s.forEach != nil) {
 			return false
+		}
+		for i := range s.mapping {
+			v := &s.mapping[i].Value
+			if k == 0 && !f.isInput(v) {
+				return false
+			}
+			for _, name := range f.reads(v) {
+				if k == 0 {
+					first[name] = true
+				} else if f.declared[name] && !first[name] {
+					return false
+				}
+			}
 		}
 	}
 	return true

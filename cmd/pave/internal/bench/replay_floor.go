@@ -130,12 +130,10 @@ func limitInputs(domains []replayDomain, point int) {
 }
 
 // minExacts are what the rules are chosen among.
-var minExacts = [...]float64{0.95, 0.96, 0.97, 0.98, 0.985, 0.99, 1}
+var minExacts = [...]float64{0.97, 0.98, 0.985, 0.99, 1}
 
-const (
-	slack   = 2   // times the errors of a floor that one argument may have
-	reserve = 0.5 // share of what may be wrong that is not used up on the folds
-)
+// reserve is the share of what may be wrong that is not used up on the folds.
+const reserve = 0.5
 
 // chooseFloor finds the rule that saves most on kept-back folds of the training parts among those that reach the exactness
 // there. A rule that only just reaches it on the folds would miss it elsewhere half of the time.
@@ -143,7 +141,7 @@ func chooseFloor(domains []replayDomain, exact float64) replay.Floor {
 	target := exact + reserve*(1-exact)
 	best, most := replay.Floor{MinExact: 1}, -1
 	for _, minExact := range minExacts {
-		if 1-minExact > slack*(1-exact) {
+		if minExact < exact {
 			continue // an argument that was wrong more often where it was proposed from is not right more often elsewhere
 		}
 		fl := replay.Floor{MinExact: minExact}
