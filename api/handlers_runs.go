@@ -27,7 +27,7 @@ func (h *handlers) RunFlow(ctx context.Context, r gen.RunFlowRequestObject) (gen
 		return nil, err
 	}
 	traceID, spanID := flowmcp.TraceOf(r.Params.Traceparent)
-	req := runs.Request{TraceID: traceID, ParentSpanID: spanID, Flow: r.Name, Version: r.Body.Version, SessionID: r.Body.SessionID, Input: input, DynamicParams: params, IdempotencyKey: r.Params.IdempotencyKey,
+	req := runs.Request{TraceID: traceID, ParentSpanID: spanID, Flow: r.Name, Version: r.Body.Version, SessionID: r.Body.SessionID, Force: r.Body.Force, Input: input, DynamicParams: params, IdempotencyKey: r.Params.IdempotencyKey,
 		DryRun: r.Body.DryRun, DryRunUnsupported: string(r.Body.DryRunUnsupported)}
 	if r.Params.Wait != "" {
 		req.Detach = true

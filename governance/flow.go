@@ -239,7 +239,21 @@ type Admission struct {
 // were pinned, and bound, and so for the flows that it calls. version "" takes the one that flows get that call it: the
 // active one, or while that is rolled out to some callers the one that serves the others.
 func (s *Service) Admit(ctx context.Context, actor Actor, name, version string) (a *Admission, err error) {
-	return s.Readmit(ctx, actor, name, version, nil)
+	return s.Readmit(ctx, actor, name, version, nil, false)
+}
+
+// AdmitForced is Admit of a version that need not be in service, which must be named, for those who could open its gate:
+// they run what they look into without opening it for all. What it calls must be in service.
+func (s *Service) AdmitForced(ctx context.Context, actor Actor, name, version string) (a *Admission, err error) {
+	if version == "" {
+		return nil, flows.NewError(flows.CodeInvalid, "name the version of "+name+" that is to run although it may not be active",
+			flows.ErrorDetail{Pointer: "/version", Code: "missing", Detail: "the version to force"})
+	}
+	err = s.view(ctx, actor, ActionSetStatus, func(*store.Reader, string, Policy) error { return nil })
+	if err != nil {
+		return nil, err
+	}
+	return s.Readmit(ctx, actor, name, version, nil, true)
 }
 
 // AdmitCaller is Admit of a caller who names no version and gets the one that the flow's rollout gives them. Equal callers
@@ -258,12 +272,15 @@ func (s *Service) AdmitCaller(ctx context.Context, actor Actor, name, caller str
 }
 
 // Readmit is Admit for a run that goes on: flows that steps call without a version have the versions that they had, by
-// name, in place of those that they would get now.
-func (s *Service) Readmit(ctx context.Context, actor Actor, name, version string, called map[string]string) (a *Admission, err error) {
+// name, in place of those that they would get now. A run that was forced goes on whatever the status of its version.
+func (s *Service) Readmit(ctx context.Context, actor Actor, name, version string, called map[string]string, forced bool) (a *Admission, err error) {
 	err = s.view(ctx, actor, ActionRun, func(r *store.Reader, tenant string, _ Policy) error {
 		row, err := calledIn(r, tenant, name, version)
 		if err != nil {
 			return err
+		}
+		if forced {
+			row.Status = string(flows.StatusActive)
 		}
 		a, err = s.admit(r, tenant, row, called)
 		return err
@@ -283,6 +300,7 @@ func (s *Service) admit(r *store.Reader, tenant string, row store.FlowVersionRow
 	if err != nil {
 		return nil, err
 	}
+	v.Flow.Status = v.Status // the engine asks the flow, too
 	lib, err := declaredIn(r, tenant, v.Flow, called)
 	if err != nil {
 		return nil, err

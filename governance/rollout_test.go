@@ -246,7 +246,7 @@ func TestFlowsThatCallAFlowStayWithWhatServesAll(t *testing.T) {
 	a, err := b.AdmitCaller(ctx, ci, "caller", "session s0")
 	require.NoError(t, err)
 	require.Equal(t, "1.0.0", a.Flows["user_by_email"].Version)
-	again, err := b.Readmit(ctx, ci, "caller", "1.0.0", map[string]string{"user_by_email": "1.1.0"})
+	again, err := b.Readmit(ctx, ci, "caller", "1.0.0", map[string]string{"user_by_email": "1.1.0"}, false)
 	require.NoError(t, err)
 	require.Equal(t, "1.1.0", again.Flows["user_by_email"].Version, "a run that goes on keeps what it had")
 	_, err = b.SetRollout(ctx, bob, "user_by_email", governance.RolloutRequest{Version: "1.1.0", Share: 1})

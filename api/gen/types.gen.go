@@ -3381,7 +3381,11 @@ type RunRequest struct {
 	// DynamicParams Values beside the input, secrets as a rule, that mappings read as context keys; they win over equal input keys.
 	// They are in the run's output as the caller gets it, and nowhere else.
 	DynamicParams json.RawMessage `json:"dynamic_params,omitempty,omitzero"`
-	Input         json.RawMessage `json:"input"`
+
+	// Force Run `version`, which must be there, although its status may not be `active`. The key needs the scope `promote`
+	// too, and the policy's promoters apply; the audit log has it as `run.force`. Tools must be as they were pinned.
+	Force bool            `json:"force,omitempty,omitzero"`
+	Input json.RawMessage `json:"input"`
 
 	// SessionID The conversation that the run belongs to. A flow that is being rolled out serves all runs of one with the same
 	// version; without it those of one trace, else of one `Idempotency-Key`, else of one principal.

@@ -21,6 +21,7 @@ type begun struct {
 	Params       []string          `json:"params"` // names of the dynamic params
 	Plan         string            `json:"plan"`   // admission key
 	Called       map[string]string `json:"called"` // versions of the flows that steps call without one, by name
+	Forced       bool              `json:"forced,omitempty"`
 }
 
 // progress is where a run can go on.

@@ -90,7 +90,7 @@ func (s *Service) prepare(l *live) (p *progress, err error) {
 		return nil, &flows.Error{Code: flows.CodeConflict, Message: fmt.Sprintf("run %s has no checkpoint to go on from", l.run.ID), Err: flows.CWCheckpointNotFound}
 	}
 	l.begun = &p.begun
-	if l.admission, err = s.gate.Readmit(s.base, l.actor, l.run.Flow, l.run.Version, p.Called); err != nil {
+	if l.admission, err = s.gate.Readmit(s.base, l.actor, l.run.Flow, l.run.Version, p.Called, p.Forced); err != nil {
 		return nil, err
 	}
 	l.careful = careful(l.admission)

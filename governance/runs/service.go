@@ -29,7 +29,9 @@ type Gate interface {
 	// AdmitCaller is Admit of a caller who names no version.
 	AdmitCaller(ctx context.Context, actor governance.Actor, name, caller string) (*governance.Admission, error)
 	// Readmit is Admit of a run that goes on, with the versions of called flows that it began with, by name.
-	Readmit(ctx context.Context, actor governance.Actor, name, version string, called map[string]string) (*governance.Admission, error)
+	Readmit(ctx context.Context, actor governance.Actor, name, version string, called map[string]string, forced bool) (*governance.Admission, error)
+	// AdmitForced is Admit of a version that need not be active, for who may open its gate.
+	AdmitForced(ctx context.Context, actor governance.Actor, name, version string) (*governance.Admission, error)
 	Policy(ctx context.Context, actor governance.Actor) (policy governance.Policy, revision int64, err error)
 }
 
@@ -160,6 +162,8 @@ type Request struct {
 	Input   map[string]any
 	// SessionID is the caller's conversation, as the caller names it; "" when it is not known.
 	SessionID string
+	// Force runs Version although it may not be active; see governance.Service.AdmitForced. The audit log has it.
+	Force bool
 	// DynamicParams are values beside the input, secrets as a rule: mappings see them as context keys. They are in the
 	// final output that the caller gets and nowhere else.
 	DynamicParams  map[string]any
@@ -186,6 +190,9 @@ func (s *Service) hash(r *Request) string {
 	}
 	if r.SessionID != "" {
 		body["session_id"] = r.SessionID
+	}
+	if r.Force {
+		body["force"] = true
 	}
 	sum := sha256.Sum256(value.Canonical(body))
 	return hex.EncodeToString(sum[:])
@@ -235,7 +242,7 @@ func (s *Service) Run(ctx context.Context, actor governance.Actor, req Request) 
 		Caller: actor.Principal, DryRun: req.DryRun, Started: s.now().UTC(), Revision: 1}
 	l := &live{tenant: tenant(actor), actor: actor, run: run, admission: admission, plan: plan, params: req.DynamicParams, careful: careful(admission),
 		log: &callLog{}, done: make(chan struct{})}
-	in := begun{TraceID: cmp.Or(req.TraceID, s.newID()), ParentSpanID: req.ParentSpanID, Unsupported: req.DryRunUnsupported, Plan: admission.Key, Called: calledAs(admission), Params: slices.Sorted(maps.Keys(req.DynamicParams))}
+	in := begun{TraceID: cmp.Or(req.TraceID, s.newID()), ParentSpanID: req.ParentSpanID, Unsupported: req.DryRunUnsupported, Plan: admission.Key, Called: calledAs(admission), Forced: req.Force, Params: slices.Sorted(maps.Keys(req.DynamicParams))}
 	if first, err := s.begin(ctx, &req, l, in); first != nil || err != nil {
 		s.leave(actor)
 		return first, err
@@ -255,8 +262,11 @@ func (s *Service) Run(ctx context.Context, actor governance.Actor, req Request) 
 	return run, nil
 }
 
-// admit takes the version that the request names, else the one that serves its caller.
+// admit takes the version that the request names or forces, else the one that serves its caller.
 func (s *Service) admit(ctx context.Context, actor governance.Actor, req *Request) (*governance.Admission, error) {
+	if req.Force {
+		return s.gate.AdmitForced(ctx, actor, req.Flow, req.Version)
+	}
 	if req.Version != "" {
 		return s.gate.Admit(ctx, actor, req.Flow, req.Version)
 	}
@@ -366,6 +376,11 @@ func (s *Service) begin(ctx context.Context, req *Request, l *live, how begun) (
 		}
 		if err := tx.InsertCheckpoint(l.tenant, store.CheckpointRow{RunID: run.ID, Begun: sealed}); err != nil {
 			return err
+		}
+		if req.Force {
+			if err := s.audit(tx, l.actor, "run.force", run.ID, map[string]any{"flow": run.Flow + "@" + run.Version}); err != nil {
+				return err
+			}
 		}
 		return tx.InsertRun(l.tenant, store.RunRow{ID: run.ID, Flow: run.Flow, Version: run.Version, State: run.State, Caller: run.Caller,
 			DryRun: run.DryRun, Started: run.Started, TraceID: how.TraceID, Body: raw})
