@@ -24,7 +24,7 @@ type ActivitySource interface {
 }
 
 const (
-	blockBits = 5       // 32 days of sessions are counted together
+	blockBits = 7       // 128 days of sessions are counted together: every block is a query, which may scan
 	maxKept   = 200_000 // days of agents that are kept; with more, everything is counted anew each time
 )
 

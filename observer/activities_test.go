@@ -61,9 +61,9 @@ func TestActivitiesAreThoseOfOnePass(t *testing.T) {
 		case 0:
 			return time.Time{}
 		case 1:
-			return time.Unix(int64(random.IntN(80)-40)*86400, 0).UTC()
+			return time.Unix(int64(random.IntN(400)-200)*86400, 0).UTC()
 		}
-		return time.Unix(random.Int64N(80*86400)-40*86400, random.Int64N(1e9)).UTC()
+		return time.Unix(random.Int64N(400*86400)-200*86400, random.Int64N(1e9)).UTC()
 	}
 	var kept observer.Activities
 	for range 60 {
@@ -105,8 +105,8 @@ func TestActivitiesReadWhatChanged(t *testing.T) {
 		require.NoError(t, src.PutSessions(t.Context(), ingest.DefaultTenant, []store.SessionRow{activeSession(id, "north", at(day), at(day), tools...)}))
 	}
 	for block := range 4 {
-		put(fmt.Sprint("a", block), 20000+32*block, "x")
-		put(fmt.Sprint("b", block), 20001+32*block, "x", "y")
+		put(fmt.Sprint("a", block), 19968+128*block, "x")
+		put(fmt.Sprint("b", block), 19969+128*block, "x", "y")
 	}
 	var kept observer.Activities
 	count := func() *observer.Activity {
@@ -119,15 +119,15 @@ func TestActivitiesReadWhatChanged(t *testing.T) {
 	require.Equal(t, 4, src.reads)
 	require.EqualValues(t, 12, count().Calls)
 	require.Zero(t, src.reads, "nothing changed")
-	put("a2", 20064, "x", "z", "x")
+	put("a2", 20224, "x", "z", "x")
 	require.EqualValues(t, 14, count().Calls)
 	require.Equal(t, 1, src.reads, "one block changed")
 	_, err := src.Delete(t.Context(), ingest.DefaultTenant, []string{"a0", "b0"})
 	require.NoError(t, err)
 	require.EqualValues(t, 11, count().Calls)
 	require.LessOrEqual(t, src.reads, 1)
-	put("a1", 20032, "x", "x")
-	put("a3", 20096, "x", "x")
+	put("a1", 20096, "x", "x")
+	put("a3", 20352, "x", "x")
 	src.broken, src.reads = true, 0
 	_, err = kept.Count(t.Context(), src, store.SequenceFilter{})
 	require.ErrorContains(t, err, "the disk is gone")
