@@ -174,7 +174,7 @@ steps:
 	cautious, ok := Cautious(parsed, f)
 	require.True(t, ok)
 	assert.JSONEq(t, `{"type":"object","additionalProperties":false,"required":["email","active"],"properties":{"email":{"type":"string"},"active":{},
-		"cancel_order":{"default":null,"type":"object","properties":{"order_id":{},"reason":{"type":"string"}},"required":["order_id"],"additionalProperties":false}}}`, string(cautious.InputSchema))
+		"cancel_order":{"default":null,"anyOf":[{"type":"object","properties":{"order_id":{},"reason":{"type":"string"}},"required":["order_id"],"additionalProperties":false},{"type":"null"}]}}}`, string(cautious.InputSchema))
 	last := cautious.Steps[2]
 	assert.Equal(t, "cancel_order != None", last.Guard)
 	reason := flows.Pointer("/cancel_order/reason")

@@ -239,18 +239,26 @@ func (f *Flow) readInputs(raw flows.RawSchema) {
 	}
 }
 
+// argumentSchema is what is looked at of the schema of an input.
+type argumentSchema struct {
+	Properties map[string]json.RawMessage `json:"properties"`
+	Items      *argumentSchema            `json:"items"`
+	AnyOf      []argumentSchema           `json:"anyOf"` // with null
+}
+
 // inputFields is the number of fields of an input that is an object of arguments, or a list of these.
 func inputFields(raw json.RawMessage) (n int, ok bool) {
-	var property struct {
-		Properties map[string]json.RawMessage `json:"properties"`
-		Items      struct {
-			Properties map[string]json.RawMessage `json:"properties"`
-		} `json:"items"`
-	}
-	if json.Unmarshal(raw, &property) != nil {
+	var s argumentSchema
+	if json.Unmarshal(raw, &s) != nil {
 		return 0, false
 	}
-	return len(property.Properties) + len(property.Items.Properties), property.Properties != nil || property.Items.Properties != nil
+	if len(s.AnyOf) > 0 {
+		s = s.AnyOf[0]
+	}
+	if s.Items != nil {
+		s = *s.Items
+	}
+	return len(s.Properties), s.Properties != nil
 }
 
 // readVerbs are the verbs that mark a tool as read-only where nothing else is known of it.

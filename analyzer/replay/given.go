@@ -178,7 +178,7 @@ func (g *givenSearch) flow(s *givenSequence) *flows.Flow {
 		if i == 0 {
 			always = []any{name}
 		} else {
-			*input = append(value.Members{{Key: "default", Value: nil}}, *input...)
+			*input = orNull(*input)
 			step.Guard = name + " != None"
 		}
 		inputs = append(inputs, value.Member{Key: name, Value: *input})

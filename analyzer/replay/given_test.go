@@ -39,7 +39,7 @@ func TestGiven(t *testing.T) {
 	assert.Empty(t, Given(sessions[:2]))
 	parsed, f := givenFlow(t, sessions...)
 	assert.JSONEq(t, `{"type":"object","additionalProperties":false,"properties":{
-		"set_item":{"default":null,"type":"object","properties":{"id":{},"mode":{}},"required":["id"],"additionalProperties":false}}}`, string(parsed.InputSchema))
+		"set_item":{"default":null,"anyOf":[{"type":"object","properties":{"id":{},"mode":{}},"required":["id"],"additionalProperties":false},{"type":"null"}]}}}`, string(parsed.InputSchema))
 	assert.Equal(t, 2, f.Inputs)
 
 	o := score(session(t, 3, said("set i7"), list(0), set(1, `{"id":"i7"}`)), f)

@@ -112,7 +112,7 @@ func Cautious(f *flows.Flow, compiled *Flow) (_ *flows.Flow, ok bool) {
 		var object value.Members
 		s.InputMapping, object = fromObject(f, compiled, s.InputMapping, name)
 		s.Guard = name + " != None"
-		objects = append(objects, value.Member{Key: name, Value: append(value.Members{{Key: "default", Value: nil}}, object...)})
+		objects = append(objects, value.Member{Key: name, Value: orNull(object)})
 	}
 	if !given {
 		return nil, false
@@ -148,6 +148,11 @@ func fromObject(f *flows.Flow, compiled *Flow, mapping flows.Mapping, key string
 		object = append(object, value.Member{Key: "required", Value: required})
 	}
 	return out, append(object, value.Member{Key: "additionalProperties", Value: false})
+}
+
+// orNull is the schema of an input that is null when the caller leaves it out.
+func orNull(schema value.Members) value.Members {
+	return value.Members{{Key: "anyOf", Value: []any{schema, value.Members{{Key: "type", Value: "null"}}}}, {Key: "default", Value: nil}}
 }
 
 func propertyOf(raw flows.RawSchema, name string) value.Members {
