@@ -60,3 +60,15 @@ func TestManyFrequentTools(t *testing.T) {
 	require.LessOrEqual(t, len(r.Blocked), 100)
 	require.LessOrEqual(t, len(r.tracked.Paths), maxTracked+2)
 }
+
+// A loop of more calls than values are read of a result is counted, and not looked at; others of its kind are.
+func TestHugeLoops(t *testing.T) {
+	sessions := many(30, func(i int) ingest.Session { return looped(i, 1+i%4, 1+i%4, true) })
+	sessions = append(sessions, looped(30, 150, 150, true))
+	for limit, sampled := range map[int]int{100: 30, 2000: 31} {
+		p := mine(t, Options{MaxLeaves: limit}, sessions...).pattern("account > order")
+		require.NotNil(t, p)
+		require.Equal(t, []int{31, sampled}, []int{p.Occurrences, p.DataFlow.Sampled})
+		require.NotNil(t, p.DataFlow.Steps[1].Each)
+	}
+}

@@ -37,7 +37,7 @@ type Options struct {
 	// Data flow.
 	MaxSamples int     // occurrences of a pattern examined (200)
 	PerSession int     // of these at most from one session (2)
-	MaxLeaves  int     // values read of one result (2,000)
+	MaxLeaves  int     // values read of one result, and calls of a loop that is looked at (2,000)
 	MinHeld    float64 // Wilson lower bound of a source's rate, for 22 or more occurrences; fewer must all hold (0.85)
 	// Exactness is the share of its predictions in which a mapping must be right on sessions that it was not found in
 	// (0.97). A negative one proposes sources that explain only a part of the occurrences, too.

@@ -147,9 +147,10 @@ func decodeArgs(raw json.RawMessage) (args map[string]any, ok bool) {
 	return args, ok
 }
 
-// record examines one occurrence of a sample. ok is false when the session no longer has these calls or lacks arguments.
+// record examines one occurrence of a sample. ok is false when the session no longer has these calls or lacks arguments, and
+// where a loop has more calls than values are read of a result.
 func (v *sessionView) record(o Occurrence, w window, s *sample) (rec record, ok bool) {
-	if o.RunIndex >= len(v.calls) {
+	if o.RunIndex >= len(v.calls) || len(o.Calls) > v.miner.options.MaxLeaves {
 		return record{}, false
 	}
 	x := &examination{view: v, run: o.RunIndex, at: o.Steps(), each: s.each}

@@ -38,7 +38,7 @@ type miningSettings struct {
 	SampleSessions int     `help:"Of more sessions a sample of so many, or of more where rare paths need it, is looked at, and all are counted; negative: always all." env:"PAVE_MINING_SAMPLE_SESSIONS" default:"50000" hidden:""`
 	MaxSamples     int     `help:"Occurrences of a path examined; 0: 200, or 64 with more than 5,000 sessions." env:"PAVE_MINING_MAX_SAMPLES" default:"0" hidden:""`
 	PerSession     int     `help:"Of these at most from one session." env:"PAVE_MINING_PER_SESSION" default:"2" hidden:""`
-	MaxLeaves      int     `help:"Values read of one result." env:"PAVE_MINING_MAX_LEAVES" default:"2000" hidden:""`
+	MaxLeaves      int     `help:"Values read of one result; loops of more calls are counted only." env:"PAVE_MINING_MAX_LEAVES" default:"2000" hidden:""`
 	MinHeld        float64 `help:"Wilson lower bound of the rate at which a mapping must hold, with 22 occurrences or more; with fewer it must always." env:"PAVE_MINING_MIN_HELD" default:"0.85" hidden:""`
 	Exactness      float64 `help:"Share of its predictions in which a mapping must be right on sessions that it was not found in." env:"PAVE_MINING_EXACTNESS" default:"0.97" hidden:""`
 	MinExact       float64 `help:"Share of the occurrences in which a mapping must be right." env:"PAVE_MINING_MIN_EXACT" default:"0.95" hidden:""`
