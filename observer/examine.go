@@ -18,10 +18,10 @@ func (m *miner) looks(c *census) (first, full []window) {
 	return full, full
 }
 
-// manyRead is the share of the occurrences from which on those in sessions that were read stand for all.
-const manyRead = 0.5
+// mostRead is the share of the occurrences from which on those in sessions that were read stand for all.
+const mostRead = 0.75
 
-// readAlready are the windows in sessions that were read, of a log of many sessions, where these are many of them and
+// readAlready are the windows in sessions that were read, of a log of many sessions, where these are most of them and
 // enough: going back to a store for a few sessions costs as much as reading all that lies around them.
 func (m *miner) readAlready(windows []window) []window {
 	if !m.many() {
@@ -33,7 +33,7 @@ func (m *miner) readAlready(windows []window) []window {
 			read = append(read, w)
 		}
 	}
-	if len(read) < smallSample || float64(len(read)) < manyRead*float64(len(windows)) {
+	if len(read) < smallSample || float64(len(read)) < mostRead*float64(len(windows)) {
 		return windows
 	}
 	return read
@@ -56,8 +56,8 @@ func (m *miner) foresee(ctx context.Context, src Source, loops *loopSearch, pair
 		switch {
 		case n < fullLooks: // few of the best are settled by a first look
 			first = full
-		case n < batchPatterns && len(full) > len(first): // nor are some of the next, for which half must do
-			first = c.good.take(int(manyRead * float64(len(full))))
+		case n < batchPatterns && len(full) > len(first): // nor are some of the next, for which most must do
+			first = c.good.take(int(mostRead * float64(len(full))))
 		}
 		want(first)
 	}
