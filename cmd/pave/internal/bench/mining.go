@@ -81,7 +81,7 @@ func (b Mining) Run(ctx context.Context, env Env) (_ any, err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	res := MiningResult{Head: env.head("mining"), Days: miningDays}
-	log := planted.Generate(planted.Options{Calls: b.Calls * newShare / (newShare - 1), Noise: planted.DefaultNoise})
+	log := b.generate()
 	ids := log.SessionIDs()
 	old := len(ids) - len(ids)/newShare
 	res.Calls, res.Sessions = log.Calls, old
@@ -106,6 +106,11 @@ func (b Mining) Run(ctx context.Context, env Env) (_ any, err error) {
 		return nil, err
 	}
 	return res, nil
+}
+
+// generate makes the log, the same at every call.
+func (b Mining) generate() *planted.Log {
+	return planted.Generate(planted.Options{Calls: b.Calls * newShare / (newShare - 1), Noise: planted.DefaultNoise})
 }
 
 // inMemory counts the log in memory, and lets the baselines count.
@@ -273,8 +278,9 @@ func (s tenantSource) PutTally(ctx context.Context, t store.Tally) error {
 // fill records the first old sessions of the log, and returns what records the rest.
 func (b Mining) fill(ctx context.Context, env Env, db store.Store, log *planted.Log, old int) (rest func() error, err error) {
 	ids := log.SessionIDs()
+	sessions := len(ids)
 	starts := func(i int) time.Time {
-		return miningStart.Add(time.Duration(float64(i) / float64(len(ids)) * float64(miningDays*24*time.Hour)))
+		return miningStart.Add(time.Duration(float64(i) / float64(sessions) * float64(miningDays*24*time.Hour)))
 	}
 	if b.CountOnly {
 		rows, err := sequenceRows(ctx, log, starts)
@@ -292,13 +298,16 @@ func (b Mining) fill(ctx context.Context, env Env, db store.Store, log *planted.
 			return nil, err
 		}
 	}
-	late := &filler{env: env, db: db, keep: true}
-	for i, id := range ids[old:] {
-		if err := late.record(ctx, log, id, starts(old+i)); err != nil {
-			return nil, err
+	return func() error {
+		log := b.generate() // kept until now it would count as memory of the passes before
+		late := &filler{env: env, db: db}
+		for i, id := range log.SessionIDs()[old:] {
+			if err := late.record(ctx, log, id, starts(old+i)); err != nil {
+				return err
+			}
 		}
-	}
-	return func() error { late.keep = false; return late.finish(ctx) }, f.finish(ctx)
+		return late.finish(ctx)
+	}, f.finish(ctx)
 }
 
 // sequenceRow is a sequence with the time of its session.
@@ -337,7 +346,6 @@ func putRows(ctx context.Context, db store.Store, rows []sequenceRow, names []st
 type filler struct {
 	env    Env
 	db     store.Store
-	keep   bool // until finish, events are only collected
 	events []ingest.Event
 	done   int
 }
@@ -349,7 +357,7 @@ func (f *filler) record(ctx context.Context, log *planted.Log, id string, start 
 		f.events = append(f.events, eventsOf(s, start)...)
 		return nil
 	})
-	if err != nil || f.keep || len(f.events) < fillBatch {
+	if err != nil || len(f.events) < fillBatch {
 		return err
 	}
 	return f.flush(ctx)
