@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -195,6 +196,37 @@ func TestUndecidedApprovalsExpire(t *testing.T) {
 	require.Contains(t, *kept.Result.ExecutionLog[1].ErrorMessage, "nobody decided until 2026-11-01T10:00:00Z")
 	require.Equal(t, "system:pave", kept.Approvals[0].DecidedBy)
 	require.Zero(t, calls.Load())
+}
+
+// Whoever decides without waiting gets the run as it is, also while what it needs to go on is taken.
+func TestDecisionDoesNotWaitForAFreeSlot(t *testing.T) {
+	b := newBench(t, func(o *runs.Options) { o.MaxConcurrent = 1 })
+	calls := b.withRefunds(t)
+	run := b.waiting(t)
+	entered, release := make(chan struct{}), make(chan struct{})
+	b.tools.Register("get_user", func(context.Context, map[string]any) (any, error) {
+		entered <- struct{}{}
+		<-release
+		return map[string]any{"name": "n"}, nil
+	}, true)
+	var wg sync.WaitGroup
+	var other *runs.Run
+	var otherErr error
+	wg.Go(func() { other, otherErr = b.Run(ctx, ci, runs.Request{Flow: "user_by_email", Input: input}) })
+	<-entered
+	decided, err := b.Decide(ctx, bob, run.ID, runs.DecisionRequest{Decision: executor.Approve})
+	close(release)
+	wg.Wait()
+	require.NoError(t, err)
+	require.Equal(t, runs.StateRunning, decided.State)
+	require.Equal(t, "person:bob", decided.Approvals[0].DecidedBy)
+	require.NoError(t, otherErr)
+	require.Equal(t, executor.StatusSucceeded, other.State)
+	require.Eventually(t, func() bool {
+		done, err := b.Get(ctx, ci, run.ID)
+		return err == nil && done.State == executor.StatusSucceeded
+	}, patience, 5*time.Millisecond)
+	require.EqualValues(t, 1, calls.Load())
 }
 
 func TestWaitingRunIsCancelled(t *testing.T) {

@@ -18,31 +18,30 @@ import (
 const recoverWithin = 24 * time.Hour
 
 // goOn continues a claimed run after its approvals were decided, in the background. Nothing of its next level has
-// started. What keeps it from going on ends it.
+// started. What keeps it from going on ends it. Of a row that cannot be read the log tells, and it stays as it is.
 func (s *Service) goOn(tenant string, row store.RunRow) *live {
 	actor := governance.Actor{Tenant: tenant, Principal: row.Caller, Scopes: []governance.Scope{governance.ScopeRun, governance.ScopeRead}}
 	s.mu.Lock()
 	params := s.params[row.ID]
 	s.mu.Unlock()
 	l := &live{tenant: tenant, actor: actor, params: params, log: &callLog{}, done: make(chan struct{})}
+	var err error
+	if l.run, err = fromRow(row, true); err != nil {
+		s.log.Error("continue a run", "run_id", row.ID, "error", err)
+		close(l.done)
+		return l
+	}
 	s.background.Go(func() {
 		if s.wait(actor) { // else it is written as one that goes on at the next start
 			defer s.leave(actor)
 		}
-		s.continueRun(l, row)
+		s.continueRun(l)
 	})
 	return l
 }
 
 // continueRun sets a claimed run up and executes it.
-func (s *Service) continueRun(l *live, row store.RunRow) {
-	run, err := fromRow(row, true)
-	if err != nil { // the row is not ours to read: leave it, the log has it
-		s.log.Error("continue a run", "run_id", row.ID, "error", err)
-		close(l.done)
-		return
-	}
-	l.run = run
+func (s *Service) continueRun(l *live) {
 	p, err := s.prepare(l)
 	if errors.Is(err, errParams) {
 		err = s.orDenied(l, err)
