@@ -18,7 +18,6 @@ type Flow struct {
 	Inputs int // fields of the input schema, of objects and lists of objects theirs
 
 	steps    []step
-	order    []int           // position of each step in the flow file
 	declared map[string]bool // inputs; nil when the flow does not list them
 	nullable map[string]bool // inputs that are null when the caller leaves them out
 	required map[string]bool // inputs without which a run is refused
@@ -72,10 +71,11 @@ func Compile(f *flows.Flow) (*Flow, error) {
 	out := &Flow{Name: f.Name, derived: map[string]derived{}}
 	out.readInputs(f.InputSchema)
 	at := map[string]int{} // step id -> position in execution order
+	var order []int        // position of each step in the flow file
 	for n, level := range levels {
 		for _, i := range level {
-			at[f.Steps[i].StepID] = len(out.order)
-			out.order = append(out.order, i)
+			at[f.Steps[i].StepID] = len(order)
+			order = append(order, i)
 			s, err := compileStep(&f.Steps[i])
 			if err != nil {
 				return nil, fmt.Errorf("step %d: %w", i, err)
@@ -89,7 +89,7 @@ func Compile(f *flows.Flow) (*Flow, error) {
 		}
 	}
 	var key []string
-	for k, i := range out.order {
+	for k, i := range order {
 		s := &out.steps[k]
 		if err := out.link(f, &f.Steps[i], k, at); err != nil {
 			return nil, fmt.Errorf("step %d: %w", i, err)

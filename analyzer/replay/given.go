@@ -2,6 +2,7 @@ package replay
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -220,4 +221,29 @@ func (g *givenSearch) object(tool, key string) (flows.Mapping, value.Members) {
 		object = append(object, value.Member{Key: "required", Value: required})
 	}
 	return mapping, append(object, value.Member{Key: "additionalProperties", Value: false})
+}
+
+// orNull is the schema of an input that is null when the caller leaves it out.
+func orNull(schema value.Members) value.Members {
+	return value.Members{{Key: "anyOf", Value: []any{schema, value.Members{{Key: "type", Value: "null"}}}}, {Key: "default", Value: nil}}
+}
+
+// unique is a name that is not taken yet, and takes it.
+func unique(taken map[string]bool, name string) string {
+	out := name
+	for n := 2; taken[out]; n++ {
+		out = fmt.Sprintf("%s_%d", name, n)
+	}
+	taken[out] = true
+	return out
+}
+
+// leaf is the last dotted part of a tool's name as a name of a key.
+func leaf(tool string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '_' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
+			return r
+		}
+		return '_'
+	}, tool[strings.LastIndexByte(tool, '.')+1:])
 }

@@ -150,9 +150,6 @@ func (d *replayDomain) propose(ctx context.Context, env Env) (err error) {
 	if d.loose, err = propose(ctx, d.train, nil, observer.Options{Exactness: -1, MinGain: -1, MaxPatterns: mostProposals}); err != nil {
 		return err
 	}
-	if err := d.loose.set(append(d.loose.flows, replay.Given(d.loose.from)...)); err != nil {
-		return err
-	}
 	for f := range d.folds {
 		var from, other []recordedSession
 		for _, s := range d.train {
@@ -165,14 +162,12 @@ func (d *replayDomain) propose(ctx context.Context, env Env) (err error) {
 		if d.folds[f], err = propose(ctx, from, other, all); err != nil {
 			return err
 		}
-		if err := d.folds[f].addAsking(); err != nil {
-			return err
-		}
 	}
-	return d.all.addAsking()
+	return nil
 }
 
-// propose runs a whole pass over sessions, as the service does, and scores its flows on them.
+// propose runs a whole pass over sessions, as the service does, adds the flows whose callers give every call, and scores
+// all of them on the sessions.
 func propose(ctx context.Context, from, other []recordedSession, options observer.Options) (proposals, error) {
 	p := proposals{matches: replay.NewMatches()}
 	sessions := make([]ingest.Session, len(from))
@@ -199,27 +194,16 @@ func propose(ctx context.Context, from, other []recordedSession, options observe
 	for i := range candidates {
 		p.flows = append(p.flows, candidates[i].Flow)
 	}
-	return p, p.set(p.flows)
-}
-
-// set makes these the flows, and scores them on the sessions that they came from.
-func (p *proposals) set(all []*flows.Flow) error {
-	ready := map[*flows.Flow]*replay.Flow{}
-	for i, f := range p.flows[:len(p.compiled)] {
-		ready[f] = p.compiled[i]
-	}
-	p.flows, p.compiled = all, make([]*replay.Flow, len(all))
-	for i, f := range all {
-		if p.compiled[i] = ready[f]; p.compiled[i] == nil {
-			var err error
-			if p.compiled[i], err = replay.Compile(f); err != nil {
-				return fmt.Errorf("flow %s: %w", f.Name, err)
-			}
+	p.flows = append(p.flows, replay.Given(p.from)...)
+	p.compiled = make([]*replay.Flow, len(p.flows))
+	for i, f := range p.flows {
+		if p.compiled[i], err = replay.Compile(f); err != nil {
+			return p, fmt.Errorf("flow %s: %w", f.Name, err)
 		}
 	}
 	p.ranking = replay.NewRanking(p.compiled, p.from, p.matches)
 	p.outcomes = p.ranking.ByFlow
-	return nil
+	return p, nil
 }
 
 // withSafety marks the tools that only read, by the verb rule.

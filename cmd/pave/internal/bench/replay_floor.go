@@ -15,33 +15,6 @@ type selection struct {
 	value    []int // turns that the flow saves where it was proposed from
 }
 
-// asking are the exactnesses for which a flow with arguments below it is there as one that asks for them, too.
-var asking = [...]float64{0.85, 0.95}
-
-// addAsking adds, behind each flow, those that ask the caller for more: for arguments that are not right often enough,
-// and for changes as a whole.
-func (p *proposals) addAsking() error {
-	var all []*flows.Flow
-	seen := map[string]bool{}
-	add := func(f *flows.Flow, ok bool) {
-		if !ok {
-			return
-		}
-		if digest := flows.Digest(f); !seen[digest] {
-			seen[digest] = true
-			all = append(all, f)
-		}
-	}
-	for i, f := range p.flows {
-		add(f, true)
-		for _, exact := range asking {
-			add(replay.Asking(f, p.compiled[i], &p.outcomes[i], exact))
-		}
-		add(replay.Cautious(f, p.compiled[i]))
-	}
-	return p.set(append(all, replay.Given(p.from)...))
-}
-
 // choose settles the flows of an operating point.
 func choose(domains []replayDomain, point int, floor replay.Floor) {
 	for i := range domains {

@@ -168,7 +168,6 @@ func TestExecutorAgrees(t *testing.T) {
 			d := &domains[0]
 			p, err := propose(t.Context(), d.train, d.test, observer.Options{})
 			require.NoError(t, err)
-			require.NoError(t, p.addAsking())
 			tools := analyzer.NewInferrer()
 			for _, s := range append(d.train, d.test...) {
 				tools.ObserveSession(s.Session)
