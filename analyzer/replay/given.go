@@ -13,9 +13,8 @@ import (
 
 // Limits of what a caller is asked to give.
 const (
-	maxGiven   = 6    // longest sequence of steps
-	minPassed  = 0.05 // share of a tool's calls that have an argument for callers to be able to give it
-	manyInStep = 3    // sessions that call a tool several times in a row for its step to take a list
+	maxGiven  = 8    // longest sequence of steps
+	minPassed = 0.05 // share of a tool's calls that have an argument for callers to be able to give it
 )
 
 // Given are flows whose callers give whole calls, one for each sequence of tools that enough sessions have: each step
@@ -75,8 +74,8 @@ func unbroken(stretch []call) [][]group {
 type givenSequence struct {
 	tools    []string
 	sessions support
-	many     []support // sessions that call the tool of a step several times in a row
-	turns    int       // calls after the first, over all occurrences
+	many     []bool // whether a session calls the tool of a step several times in a row
+	turns    int    // calls after the first, over all occurrences
 }
 
 type givenSearch struct {
@@ -111,15 +110,13 @@ func (g *givenSearch) add(groups []group, session int) {
 		key := gramKey(tools)
 		s := g.found[key]
 		if s == nil {
-			s = &givenSequence{tools: slices.Clone(tools), many: make([]support, len(tools))}
+			s = &givenSequence{tools: slices.Clone(tools), many: make([]bool, len(tools))}
 			g.found[key] = s
 		}
 		s.sessions = s.sessions.seenIn(session)
 		s.turns += calls - 1
 		for i := range tools {
-			if groups[i].n > 1 {
-				s.many[i] = s.many[i].seenIn(session)
-			}
+			s.many[i] = s.many[i] || groups[i].n > 1
 		}
 	}
 }
@@ -148,7 +145,7 @@ func (g *givenSearch) flow(s *givenSequence) *flows.Flow {
 		names = append(names, leaf(tool))
 		name := leaf(tool)
 		step := flows.Step{ToolName: tool, OutputAs: unique(taken, leaf(tool)+"_result")}
-		if many := s.many[i].sessions >= manyInStep; i == 0 && !many {
+		if i == 0 && !s.many[i] {
 			mapping, object := g.object(tool, "")
 			step.InputMapping = mapping
 			f.Steps = append(f.Steps, step)
@@ -166,7 +163,7 @@ func (g *givenSearch) flow(s *givenSequence) *flows.Flow {
 		element, object := name, value.Members(nil)
 		input := &object
 		list := value.Members{}
-		if s.many[i].sessions >= manyInStep {
+		if s.many[i] {
 			source := flows.Key(name)
 			element = unique(taken, leaf(tool)+"_call")
 			step.ForEach, step.As = &source, element
