@@ -482,7 +482,11 @@ func continuationIn(r *store.Reader, tenant string, run *Run) (*Continuation, er
 	if err := json.Unmarshal(row.Flow, &flow); err != nil {
 		return nil, fmt.Errorf("flow of run %s: %w", run.ID, err)
 	}
-	return continuation(&flow, run.Result), nil
+	c := continuation(&flow, run.Result)
+	if run.State != run.Result.Status && run.Problem != nil { // it ended while it waited: the result is of before
+		c.Reason = run.Problem.Message
+	}
+	return c, nil
 }
 
 func runIn(r *store.Reader, tenant, id string) (store.RunRow, error) {
