@@ -107,7 +107,8 @@ func anchorOf(flow *flows.Flow, pointer string) (string, error) {
 }
 
 // Diff compares a proposal's draft with a flow version: against is "name@version", or "" for the active version of the
-// flow. Where there is none, everything in the draft is new.
+// flow. Where there is none, everything in the draft is new. What a promotion writes is left out: it is in every version
+// and in no draft, and nobody edited it.
 func (s *Service) Diff(ctx context.Context, actor Actor, ref, against string) (d *diff.Diff, err error) {
 	err = s.view(ctx, actor, ActionRead, func(r *store.Reader, tenant string, _ Policy) error {
 		e, err := find(r, tenant, ref)
@@ -132,7 +133,7 @@ func (s *Service) Diff(ctx context.Context, actor Actor, ref, against string) (d
 		case against != "" || flows.CodeOf(err) != flows.CodeNotFound:
 			return err
 		}
-		d, err = diff.Flows(before.Flow, e.Flow)
+		d, err = diff.Named(name+"@"+before.Flow.Version, asDrafted(before.Flow), e.Flow.Name+"@draft", asDrafted(e.Flow))
 		return err
 	})
 	return d, err

@@ -205,6 +205,22 @@ func promoted(e *entry, approvers []string, version string, pins map[string]stri
 	return &flow
 }
 
+// asDrafted is a flow without what promoted writes.
+func asDrafted(f *flows.Flow) *flows.Flow {
+	flow := *f
+	flow.Version, flow.Status, flow.ToolSchemaHashes = "", "", nil
+	if flow.Governance != nil {
+		g := *flow.Governance
+		g.Lifecycle, g.ReviewedBy = "", ""
+		flow.Governance = &g
+	}
+	flow.Evidence = maps.Clone(flow.Evidence)
+	if delete(flow.Evidence, "proposal"); len(flow.Evidence) == 0 {
+		flow.Evidence = nil
+	}
+	return &flow
+}
+
 // nextVersion explains the version that a promotion makes: the one asked for, or the one that the change calls for.
 func (c *change) nextVersion(e *entry, now content, asked string) (VersionBump, error) {
 	bump, err := bumpIn(&c.Reader, c.tenant, e.Flow, now)

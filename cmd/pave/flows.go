@@ -76,8 +76,11 @@ func (c *flowsShowCmd) Run(e *env) error {
 			return err
 		}
 		return e.print(body, func(w io.Writer) error {
-			fmt.Fprintf(w, "%s@%s  %s%s\ndigest %s, revision %d, promoted by %s\n\n", output.Clean(f.Name), output.Clean(f.Version), f.Status,
-				whoRuns(f), f.Digest, f.Revision, dash(output.Clean(f.PromotedBy)))
+			fmt.Fprintf(w, "%s@%s  %s%s\n", output.Clean(f.Name), output.Clean(f.Version), f.Status, whoRuns(f))
+			if f.Reason != "" {
+				fmt.Fprintf(w, "because: %s\n", output.Clean(f.Reason))
+			}
+			fmt.Fprintf(w, "digest %s, revision %d, promoted by %s\n\n", f.Digest, f.Revision, dash(output.Clean(f.PromotedBy)))
 			flow, err := parseFlow(f.Flow)
 			if err != nil {
 				return err

@@ -107,8 +107,10 @@ func whoRuns(v *gen.FlowVersion) string {
 	switch {
 	case v.Rollout != nil && v.Share > 0:
 		return ", " + rolloutText(v.Rollout)
-	case v.Active:
+	case v.Active && v.Status == gen.FlowStatusActive:
 		return ", the version that runs"
+	case v.Active:
+		return ", out of service"
 	}
 	return ""
 }

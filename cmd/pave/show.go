@@ -44,7 +44,14 @@ func showEvidence(w io.Writer, p *gen.Proposal) {
 		fmt.Fprintf(w, "  %s\n", output.Clean(pathOf(pattern.Tools)))
 	} else {
 		fmt.Fprintf(w, "  %s\n", output.Clean(pathOf(p.Tools)))
-		fmt.Fprintln(w, "  not mined: a chain of tools whose schemas fit; it was not seen often enough, or not at all")
+		switch p.Source {
+		case gen.ProposalSourceSubmitted:
+			fmt.Fprintln(w, "  not mined: written and submitted by its author")
+		case gen.ProposalSourceExternal:
+			fmt.Fprintln(w, "  not mined: another generator made it")
+		default:
+			fmt.Fprintln(w, "  not mined: a chain of tools whose schemas fit; it was not seen often enough, or not at all")
+		}
 		for _, x := range p.Evidence.SchemaEdges {
 			fmt.Fprintf(w, "  %s %s -> %s.%s (%s)\n", output.Clean(x.Producer), output.Clean(x.OutputField),
 				output.Clean(x.Consumer), output.Clean(x.InputField), output.Clean(x.Rule))

@@ -43,8 +43,12 @@ type Diff struct {
 // Flows compares two flows. Steps are paired by their ids in DAG flows and in order of their tools in linear ones, so
 // that a step put in between is one change.
 func Flows(before, after *flows.Flow) (*Diff, error) {
-	d := &Diff{Old: before.Name + "@" + before.Version, New: after.Name + "@" + after.Version, Changes: []Change{},
-		Behaviour: flows.Digest(before) != flows.Digest(after)}
+	return Named(before.Name+"@"+before.Version, before, after.Name+"@"+after.Version, after)
+}
+
+// Named is Flows under other names than those of the flows.
+func Named(oldName string, before *flows.Flow, newName string, after *flows.Flow) (*Diff, error) {
+	d := &Diff{Old: oldName, New: newName, Changes: []Change{}, Behaviour: flows.Digest(before) != flows.Digest(after)}
 	texts, trees := [2][]byte{}, [2]map[string]any{}
 	for i, f := range []*flows.Flow{before, after} {
 		var err error
