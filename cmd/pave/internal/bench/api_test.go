@@ -88,7 +88,7 @@ func TestMemoryIsReadFromMetrics(t *testing.T) {
 		_, _ = io.WriteString(w, "# TYPE go_goroutines gauge\ngo_goroutines 12\ngo_gc_heap_live_bytes 5.24288e+06\ngo_goroutines_x 3\n")
 	}))
 	defer srv.Close()
-	s := &served{cmd: &exec.Cmd{Process: &os.Process{Pid: os.Getpid()}}, address: srv.URL, key: "k", client: srv.Client()}
+	s := &served{child: &child{cmd: &exec.Cmd{Process: &os.Process{Pid: os.Getpid()}}}, address: srv.URL, key: "k", client: srv.Client()}
 	rss, heap, goroutines, err := s.memory(t.Context())
 	require.NoError(t, err)
 	assert.Greater(t, rss, 1.0)

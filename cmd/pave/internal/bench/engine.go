@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -33,29 +32,21 @@ func startEngine(ctx context.Context, env Env, name, dsn, dir string) (*engineSe
 		return nil, errors.New("ClickHouse needs --dsn, or --chserver with the library fetched: make chdb bin/chserver")
 	}
 	cmd := exec.CommandContext(ctx, env.CHServer, "--data", filepath.Join(dir, "clickhouse"))
-	in, err := cmd.StdinPipe()
+	c, err := startChild(cmd)
 	if err != nil {
 		return nil, err
 	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
-	stop := func() error { return errors.Join(in.Close(), cmd.Wait()) } // it ends when its input closes
-	lines := bufio.NewScanner(out)
-	for lines.Scan() {
-		if i := strings.Index(lines.Text(), "http"); i >= 0 {
-			go func() { // keep the pipe empty
-				for lines.Scan() {
-				}
-			}()
-			return &engineServer{dsn: strings.TrimSpace(lines.Text()[i:]), pid: cmd.Process.Pid, stop: stop}, nil
+	e := &engineServer{pid: cmd.Process.Pid, stop: c.end}
+	if !c.ready(func(line string) bool {
+		i := strings.Index(line, "http")
+		if i >= 0 {
+			e.dsn = strings.TrimSpace(line[i:])
 		}
+		return i >= 0
+	}) {
+		return nil, errors.Join(errors.New("the ClickHouse server did not start"), c.end())
 	}
-	return nil, errors.Join(errors.New("the ClickHouse server did not start"), stop())
+	return e, nil
 }
 
 // cpuOf is the CPU that a started server used during f, 0 when there is none.

@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -197,26 +196,19 @@ func (b Ingest) path(ctx context.Context, env Env, data, dsn, path string) (res 
 	cmd := exec.CommandContext(ctx, env.Program, "bench", "send", "--url", target, "--path", path,
 		"--requests", fmt.Sprint(requests), "--calls", fmt.Sprint(callsPerRequest), "--senders", fmt.Sprint(ingestSenders))
 	cmd.Stderr = os.Stderr
-	in, err := cmd.StdinPipe()
+	sender, err := startChild(cmd)
 	if err != nil {
 		return res, err
 	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return res, err
-	}
-	if err := cmd.Start(); err != nil {
-		return res, err
-	}
-	lines := bufio.NewScanner(out)
+	lines := sender.lines
 	lines.Scan() // ready
 	var sent Sent
 	used, _, err := measure(func() error {
-		if _, err := in.Write([]byte("\n")); err != nil {
+		if _, err := sender.in.Write([]byte("\n")); err != nil {
 			return err
 		}
 		if !lines.Scan() {
-			return errors.Join(errors.New("the sender ended early"), cmd.Wait())
+			return errors.Join(errors.New("the sender ended early"), sender.end())
 		}
 		if err := json.Unmarshal(lines.Bytes(), &sent); err != nil {
 			return err
@@ -228,7 +220,7 @@ func (b Ingest) path(ctx context.Context, env Env, data, dsn, path string) (res 
 	if err != nil {
 		return res, err
 	}
-	if err := cmd.Wait(); err != nil {
+	if err := sender.end(); err != nil {
 		return res, err
 	}
 	calls := float64(sent.Calls)

@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -19,8 +18,7 @@ import (
 
 // served is a `pave serve` over a data directory, in a process of its own.
 type served struct {
-	cmd     *exec.Cmd
-	in      io.Closer
+	*child
 	address string
 	key     string
 	client  *http.Client
@@ -31,28 +29,18 @@ func serveChild(ctx context.Context, env Env, dir, dsn string) (*served, error) 
 		"--rate-requests", "0", "--log-level", "error", "--end-with-stdin")
 	cmd.Env = append(os.Environ(), "PAVE_CONFIG=")
 	cmd.Stderr = os.Stderr
-	in, err := cmd.StdinPipe()
+	c, err := startChild(cmd)
 	if err != nil {
 		return nil, err
 	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
-	s := &served{cmd: cmd, in: in, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: memoryClients}}}
-	lines := bufio.NewScanner(out)
-	for s.address == "" && lines.Scan() {
-		if _, rest, ok := strings.Cut(lines.Text(), "serving on "); ok {
-			s.address, _, _ = strings.Cut(rest, " ")
-		}
-	}
-	if s.address == "" {
+	s := &served{child: c, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: memoryClients}}}
+	if !c.ready(func(line string) bool {
+		_, rest, ok := strings.Cut(line, "serving on ")
+		s.address, _, _ = strings.Cut(rest, " ")
+		return ok
+	}) {
 		return nil, errors.Join(errors.New("serve ended without its ready line"), s.stop())
 	}
-	go func() { _, _ = io.Copy(io.Discard, out) }() // ends with the process
 	if s.key, err = app.AdminKey(dir); err != nil {
 		return nil, errors.Join(err, s.stop())
 	}
@@ -153,5 +141,5 @@ func processCPU(pid int) (time.Duration, error) {
 
 func (s *served) stop() error {
 	s.client.CloseIdleConnections()
-	return errors.Join(s.in.Close(), s.cmd.Wait())
+	return s.end()
 }

@@ -1,12 +1,10 @@
 package bench
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -287,29 +285,18 @@ func (s *toolServer) runs(ctx context.Context, flow string, n int) error {
 }
 
 // callers is a child process of clients or workers.
-type callers struct {
-	cmd   *exec.Cmd
-	in    io.WriteCloser
-	lines *bufio.Scanner
-}
+type callers struct{ *child }
 
 // child starts `pave bench call`, which says a line when it is ready.
 func (s *toolServer) child(ctx context.Context, atATime int, role string) (*callers, error) {
 	cmd := exec.CommandContext(ctx, s.env.Program, "bench", "call", "--url", s.address, "--role", role, "--at-a-time", fmt.Sprint(atATime))
 	cmd.Env = append(os.Environ(), "PAVE_CONFIG=", "PAVE_KEY="+s.key)
 	cmd.Stderr = os.Stderr
-	in, err := cmd.StdinPipe()
+	started, err := startChild(cmd)
 	if err != nil {
 		return nil, err
 	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
-	c := &callers{cmd: cmd, in: in, lines: bufio.NewScanner(out)}
+	c := &callers{started}
 	if !c.lines.Scan() {
 		return nil, errors.Join(errors.New("the client process ended early"), c.end())
 	}
@@ -335,9 +322,6 @@ func (c *callers) all(n int) error {
 	}
 	return err
 }
-
-// end lets the child end, which it does when its input does.
-func (c *callers) end() error { return errors.Join(c.in.Close(), c.cmd.Wait()) }
 
 // Called is what a child says of the calls that it made.
 type Called struct {
