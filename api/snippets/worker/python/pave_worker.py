@@ -5,17 +5,16 @@
 A function takes the tool's input as keyword arguments and returns something that JSON can hold. pave gives a call to
 one worker only; a function whose tool is declared idempotent may see a call again when its worker died under it.
 """
-import contextlib
+import http.client
 import json
 import threading
-import urllib.error
-import urllib.request
+from contextlib import suppress
+from urllib import error, request
 
 
-def _post(server, key, path, body, timeout=60):
-    request = urllib.request.Request(server + "/api/v1" + path, json.dumps(body).encode(), method="POST",
-                                     headers={"Authorization": "Bearer " + key, "Content-Type": "application/json"})
-    with urllib.request.urlopen(request, timeout=timeout) as response:
+def _post(server, key, path, body):
+    headers = {"Authorization": "Bearer " + key, "Content-Type": "application/json"}
+    with request.urlopen(request.Request(server + "/api/v1" + path, json.dumps(body).encode(), headers), timeout=60) as response:
         return json.loads(response.read() or "null")
 
 
@@ -26,15 +25,17 @@ def serve(server, pool, tools, key, stop=None):
         try:
             call = _post(server, key, f"/workers/{pool}/poll", {"tools": list(tools), "wait_ms": 20000, "answers": answers})
             answers = [_work(server, key, tools, call)] if call else []
-        except urllib.error.HTTPError as error:
-            if error.code in (400, 401, 403, 404):  # wrong pool, key or scope: waiting would not help
+        except error.HTTPError as no:
+            if no.code in (400, 413) and answers:  # what the function gave is nothing that pave takes
+                answers = [{"id": a["id"], "error": {"message": f"pave refused the result: {no}"}} for a in answers if "result" in a]
+            elif no.code in (400, 401, 403, 404):  # wrong pool, key or scope: waiting would not help
                 raise
-            lost = error.code in (409, 413)  # the answer came too late, or is too large
-            answers = [] if lost else answers
-            stop.wait(0 if lost else 2)
-        except OSError:  # the server is away
+            else:
+                answers = [] if no.code == 409 else answers  # it came too late
+                stop.wait(0 if no.code == 409 else 2)
+        except (OSError, http.client.HTTPException):  # the server is away
             stop.wait(2)
-    with contextlib.suppress(OSError):  # nobody is left to try again
+    with suppress(Exception):  # nobody is left to try again
         _post(server, key, f"/workers/{pool}/poll", {"answers": answers, "only_answer": True})
 
 
@@ -43,17 +44,16 @@ def _work(server, key, tools, call):
     threading.Thread(target=_beat, args=(server, key, call["id"], done), daemon=True).start()
     try:
         result = tools[call["tool"]](**call["input"])
-        json.dumps(result, allow_nan=False)
+        if len(json.dumps(result, allow_nan=False)) > 16_000_000:
+            raise ValueError("the result is larger than 16 MB")
         return {"id": call["id"], "result": result}
-    except Exception as error:  # every error of a function is the tool's answer
-        return {"id": call["id"], "error": {"message": str(error)[:4096] or type(error).__name__, "type": type(error).__name__}}
+    except Exception as e:  # every error of a function is the tool's answer
+        return {"id": call["id"], "error": {"message": str(e)[:4096] or type(e).__name__, "type": type(e).__name__[:128]}}
     finally:
         done.set()
 
 
 def _beat(server, key, call_id, done):
     while not done.wait(10):
-        try:
+        with suppress(Exception):
             _post(server, key, f"/worker-calls/{call_id}/heartbeat", {})
-        except OSError:
-            pass

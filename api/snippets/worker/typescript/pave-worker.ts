@@ -21,24 +21,27 @@ export async function serve(server: string, pool: string, tools: Tools, key: str
     const beat = setInterval(() => post(`/worker-calls/${call.id}/heartbeat`, {}).catch(() => {}), 10_000);
     try {
       const result = (await tools[call.tool](call.input)) ?? null;
-      JSON.stringify(result);
+      const size = new TextEncoder().encode(JSON.stringify(result) ?? "").length;
+      if (!size || size > 16e6) throw new Error(size ? "the result is larger than 16 MB" : "the result is nothing that JSON can hold");
       return { id: call.id, result };
     } catch (error: any) { // every error of a function is the tool's answer
-      return { id: call.id, error: { message: String(error?.message ?? error).slice(0, 4096) || "error", type: error?.name } };
+      return { id: call.id, error: { message: String(error?.message ?? error).slice(0, 4096) || "error", type: `${error?.name ?? "Error"}`.slice(0, 128) } };
     } finally {
       clearInterval(beat);
     }
   };
 
   const loop = async () => {
-    let answers: unknown[] = []; // go with the next poll
+    let answers: { id: string; result?: unknown }[] = []; // go with the next poll
     while (!signal?.aborted) {
       try {
         const call = await post(`/workers/${pool}/poll`, { tools: Object.keys(tools), wait_ms: 20_000, answers }, signal);
         answers = call ? [await work(call)] : [];
       } catch (error: any) {
-        if ([400, 401, 403, 404].includes(error?.status)) throw error; // waiting would not help
-        if ([409, 413].includes(error?.status)) answers = []; // the answer came too late, or is too large
+        const refused = [400, 413].includes(error?.status) && answers.length > 0; // what the function gave is nothing that pave takes
+        if (refused) answers = answers.filter((a) => "result" in a).map(({ id }) => ({ id, error: { message: `pave refused the result: HTTP ${error.status}` } }));
+        else if ([400, 401, 403, 404].includes(error?.status)) throw error; // waiting would not help
+        else if (error?.status === 409) answers = []; // the answer came too late
         else if (!signal?.aborted) await new Promise((wake) => setTimeout(wake, 2000));
       }
     }

@@ -237,6 +237,81 @@ func TestAnswersWithPolls(t *testing.T) {
 	assert.Contains(t, failed.ErrorMessage, "it is gone")
 }
 
+// poisonTools is what functions give that cannot be an answer: too large a text, and more levels than are taken.
+const poisonTools = `
+kind: Tool
+name: grow
+input_schema: {type: object, properties: {levels: {type: integer}}, required: [levels]}
+safety: {side_effects: read}
+timeout_seconds: 15
+binding: {kind: worker, pool: crm}
+`
+
+const poisonFlow = `{"format_version":"1.1","type":"Flow","name":"grow_flow","version":"1.0.0","description":"Grows.",
+	"input_schema":{"type":"object","properties":{"levels":{"type":"integer"}},"required":["levels"]},
+	"steps":[{"tool_name":"grow","input_mapping":{"levels":"levels"},"output_as":"grown"}]}`
+
+// growing are workers whose tool returns as many lists in each other as it is told, or for none a text of 40 MB.
+var growing = map[string]func(t *testing.T, s *service, key string){
+	"python": func(t *testing.T, s *service, key string) {
+		start(t, folder(t, "worker", "python"), program(t, "python3"), "-u", "-B", "-c", `
+import sys
+from pave_worker import serve
+def grow(levels):
+    result = 1 if levels else "x" * 40_000_000
+    for _ in range(levels): result = [result]
+    return result
+serve(sys.argv[1], "crm", {"grow": grow}, sys.argv[2])`, s.address, key)
+	},
+	"typescript": func(t *testing.T, s *service, key string) {
+		dir, args := node(t)
+		main := write(t, "main.mts", `
+import { serve } from "`+folder(t, "worker", "typescript", "pave-worker.ts")+`";
+const grow = ({ levels }) => {
+	let result: unknown = levels ? 1 : "x".repeat(40_000_000);
+	for (let i = 0; i < levels; i++) result = [result];
+	return result;
+};
+await serve(process.argv[2], "crm", { grow }, process.argv[3]);`)
+		start(t, dir, append(args, main, s.address, key)...)
+	},
+	"go": func(t *testing.T, s *service, key string) {
+		ctx, stop := context.WithCancel(context.Background())
+		ended := make(chan error, 1)
+		go func() {
+			ended <- worker.Serve(ctx, s.address, "crm", map[string]func(context.Context, json.RawMessage) (any, error){
+				"grow": func(_ context.Context, input json.RawMessage) (any, error) {
+					var in struct{ Levels int }
+					if err := json.Unmarshal(input, &in); err != nil || in.Levels == 0 {
+						return strings.Repeat("x", 40_000_000), err
+					}
+					return json.RawMessage(strings.Repeat("[", in.Levels) + "1" + strings.Repeat("]", in.Levels)), nil
+				},
+			}, key)
+		}()
+		t.Cleanup(func() { stop(); require.NoError(t, <-ended) })
+	},
+}
+
+// What a function gives that cannot be an answer fails its own call, at once and with a text, and the worker goes on.
+func TestWorkersOutliveWhatTheirToolsGive(t *testing.T) {
+	for name, begin := range growing {
+		t.Run(name, func(t *testing.T) {
+			s := serve(t, nil)
+			s.tools(poisonTools)
+			s.activate(poisonFlow)
+			begin(t, s, s.key("service:worker", gen.ScopeWork))
+			for _, input := range []string{`{"levels":900}`, `{"levels":0}`} {
+				bad := s.run("grow_flow", input)
+				require.Equal(t, gen.RunStatusFailed, bad.Status)
+				assert.Regexp(t, `refused the result: H|larger than 16 MB|too large or no JSON`, bad.ErrorMessage)
+			}
+			good := s.run("grow_flow", `{"levels":1}`)
+			require.Equal(t, gen.RunStatusSucceeded, good.Status, good.ErrorMessage)
+		})
+	}
+}
+
 // A worker that is told to stop under a call gives its answer before it goes.
 func TestAStoppingWorkerAnswers(t *testing.T) {
 	s := serve(t, nil)
