@@ -16,7 +16,7 @@ import (
 	"pave/governance"
 )
 
-// PollWorkerPool waits for a call of the pool, until the service drains at the latest.
+// PollWorkerPool waits for a call of the pool, until the service drains at the latest, and only shortly while it does.
 func (h *handlers) PollWorkerPool(ctx context.Context, r gen.PollWorkerPoolRequestObject) (gen.PollWorkerPoolResponseObject, error) {
 	actor := actorFrom(ctx)
 	req := worker.Poll{Pool: r.Pool, Scope: actor.Tenant, Owner: ownerOf(actor), Wait: defaultPollWait, Until: h.s.drained}
@@ -29,6 +29,9 @@ func (h *handlers) PollWorkerPool(ctx context.Context, r gen.PollWorkerPoolReque
 		if req.Answers, err = answersOf(r.Body.Answers); err != nil {
 			return nil, err
 		}
+	}
+	if h.s.draining.Load() { // answers come in until the listeners close, without a poll after the other
+		req.Wait, req.Until = min(req.Wait, drainPollWait), nil
 	}
 	if req.Worker == "" {
 		req.Worker = actor.Principal
@@ -90,6 +93,9 @@ func ownerOf(actor governance.Actor) string { return actor.Tenant + "/" + actor.
 
 // defaultPollWait is how long a poll waits that does not say.
 const defaultPollWait = 20 * time.Second
+
+// drainPollWait is how long a poll waits while the service drains.
+const drainPollWait = 250 * time.Millisecond
 
 // delivery answers a poll with a call, which is taken back when the worker went away before any of it was sent.
 type delivery struct {

@@ -58,6 +58,18 @@ func (p *Pools) Stats() []PoolStats {
 	return out
 }
 
+// Busy reports whether workers have calls whose answers somebody waits for.
+func (p *Pools) Busy() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, t := range p.leases {
+		if !t.cancelled {
+			return true
+		}
+	}
+	return false
+}
+
 func distinct(names []string) []string {
 	slices.Sort(names)
 	return slices.Compact(names)

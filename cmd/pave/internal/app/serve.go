@@ -31,6 +31,9 @@ const (
 // drainNotice is how long readiness says no before the listeners close, so that whoever asks can see it.
 const drainNotice = 200 * time.Millisecond
 
+// workersCheck is how often it is looked at, at a stop, whether workers still have calls.
+const workersCheck = 50 * time.Millisecond
+
 // Sessions are assembled when nothing came for the quiet period; how often that is looked at.
 const (
 	quietPeriod   = 60 * time.Second
@@ -50,8 +53,8 @@ type ServeOptions struct {
 	Drain      time.Duration        // how long requests in flight may take at a stop; 0 is 8 s
 }
 
-// Serve answers requests until ctx ends, then drains: readiness turns to 503, listeners close, requests in flight
-// end, background work stops. A clean stop is nil. Close the App afterwards.
+// Serve answers requests until ctx ends, then drains: readiness turns to 503, workers answer the calls that they have,
+// listeners close, requests in flight end, background work stops. A clean stop is nil. Close the App afterwards.
 func (a *App) Serve(ctx context.Context, opts ServeOptions) error {
 	listener, err := net.Listen("tcp", opts.Listen)
 	if err != nil {
@@ -76,14 +79,18 @@ func (a *App) Serve(ctx context.Context, opts ServeOptions) error {
 	if err := a.serveGRPC(&group, opts.GRPCListen, cmp.Or(opts.Drain, drainTime)); err != nil {
 		return errors.Join(err, closeAll(listeners))
 	}
-	a.serveOn(&group, listeners, cmp.Or(opts.Drain, drainTime))
+	patience := cmp.Or(opts.Drain, drainTime)
+	a.serveOn(&group, listeners, &patience)
 	work, stopWork := context.WithCancel(context.WithoutCancel(ctx))
 	group.Add(func() error { return a.background(work) }, func(error) { stopWork() })
 	stop, stopped := context.WithCancel(ctx)
 	group.Add(func() error {
 		<-stop.Done()
+		began := time.Now()
 		a.api.Drain()
 		time.Sleep(drainNotice)
+		a.awaitWorkers(patience - drainNotice)
+		patience = max(patience-time.Since(began), drainNotice)
 		return nil
 	}, func(error) { stopped() })
 	a.log.InfoContext(ctx, "serving", "address", address, "data_dir", a.opts.DataDir, "engine", a.Engine())
@@ -91,6 +98,13 @@ func (a *App) Serve(ctx context.Context, opts ServeOptions) error {
 	err = group.Run()
 	a.log.InfoContext(ctx, "stopped")
 	return err
+}
+
+// awaitWorkers keeps the listeners open while workers have calls, because their answers come as requests of their own.
+func (a *App) awaitWorkers(patience time.Duration) {
+	for end := time.Now().Add(patience); a.tools.workers.Busy() && time.Now().Before(end); {
+		time.Sleep(workersCheck)
+	}
 }
 
 func closeAll(listeners map[net.Listener]http.Handler) error {
@@ -115,8 +129,9 @@ func (a *App) otlpListener(address string) net.Listener {
 	return l
 }
 
-// serveOn adds the listeners to the group: one failing stops all, and all drain at once.
-func (a *App) serveOn(group *run.Group, listeners map[net.Listener]http.Handler, patience time.Duration) {
+// serveOn adds the listeners to the group: one failing stops all, and all drain at once. How long that may take is read
+// when it begins.
+func (a *App) serveOn(group *run.Group, listeners map[net.Listener]http.Handler, patience *time.Duration) {
 	requests, endRequests := context.WithCancel(context.Background())
 	ended := make(chan error, len(listeners))
 	servers := make(map[net.Listener]*http.Server, len(listeners))
@@ -134,9 +149,9 @@ func (a *App) serveOn(group *run.Group, listeners map[net.Listener]http.Handler,
 		return nil
 	}, func(error) {
 		var draining sync.WaitGroup
-		defer time.AfterFunc(patience, endRequests).Stop()
+		defer time.AfterFunc(*patience, endRequests).Stop()
 		for _, server := range servers {
-			draining.Go(func() { a.drain(server, patience+lastCall) })
+			draining.Go(func() { a.drain(server, *patience+lastCall) })
 		}
 		draining.Wait()
 		endRequests()

@@ -183,6 +183,45 @@ func TestAStopEndsPolls(t *testing.T) {
 	assert.Equal(t, 204, <-answered)
 }
 
+// A service that is stopped under calls of workers takes their answers, and gives them what the runs call next; workers
+// that have nothing do not ask without a pause.
+func TestAStopTakesAnswersOfWorkers(t *testing.T) {
+	s := serve(t, nil)
+	s.tools(leadTools)
+	s.activate(leadFlow)
+	pool := s.as(s.key("service:worker", gen.ScopeWork))
+	ended := make(chan *gen.Run, 1)
+	go func() { ended <- s.run("judge_lead", `{"email":"ann@example.com"}`) }()
+	first, err := pool.PollWorkerPoolWithResponse(t.Context(), "crm", gen.WorkerPoll{})
+	require.NoError(t, err)
+	require.NotNil(t, first.JSON200)
+	stopped := make(chan struct{})
+	go func() { defer close(stopped); s.stop() }()
+	require.Eventually(t, func() bool {
+		ready, err := s.client.GetReadinessWithResponse(t.Context())
+		return err == nil && ready.StatusCode() == 503
+	}, 5*time.Second, 5*time.Millisecond)
+	polls := 0
+	for until := time.Now().Add(400 * time.Millisecond); time.Now().Before(until); polls++ { // longer than its notice
+		none, err := pool.PollWorkerPoolWithResponse(t.Context(), "crm", gen.WorkerPoll{})
+		require.NoError(t, err)
+		require.Equal(t, 204, none.StatusCode())
+	}
+	assert.LessOrEqual(t, polls, 2, "each waits")
+	s.http.CloseIdleConnections() // as a worker without kept connections
+	score := gen.WorkerAnswer{ID: first.JSON200.ID, Result: json.RawMessage(`{"score":15,"big":1}`)}
+	second, err := pool.PollWorkerPoolWithResponse(t.Context(), "crm", gen.WorkerPoll{Answers: []gen.WorkerAnswer{score}})
+	require.NoError(t, err)
+	require.NotNil(t, second.JSON200, "the run's next call")
+	last, err := pool.PollWorkerPoolWithResponse(t.Context(), "crm", gen.WorkerPoll{OnlyAnswer: true,
+		Answers: []gen.WorkerAnswer{{ID: second.JSON200.ID, Result: json.RawMessage(`"good"`)}}})
+	require.NoError(t, err)
+	require.Equal(t, 204, last.StatusCode())
+	run := <-ended
+	require.Equal(t, gen.RunStatusSucceeded, run.Status, run.ErrorMessage)
+	<-stopped
+}
+
 // A worker may send what a call gave with its next poll: it is taken whatever becomes of the poll, exact to the digit, a
 // second answer is refused before more is given, and a worker that stops is given nothing.
 func TestAnswersWithPolls(t *testing.T) {
