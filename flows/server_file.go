@@ -53,7 +53,7 @@ func (r *reader) mcpServer(path string, v any) *MCPServer {
 		}
 	default:
 		if _, given := o.get("transport"); !given {
-			o.missing("transport")
+			o.fail(o.at("transport"), "missing", "is required: %s or %s", TransportStdio, TransportHTTP)
 		}
 		return nil
 	}

@@ -294,6 +294,9 @@ func Stopped(status, runID string, c *runs.Continuation) map[string]any {
 		if c.Next.Inputs != nil {
 			next["inputs"] = c.Next.Inputs
 		}
+		if c.Next.MayHaveHappened {
+			next["may_have_happened"] = true
+		}
 		out["next"] = next
 	}
 	return out

@@ -143,7 +143,7 @@ func (s *Server) answerDirectly(w http.ResponseWriter, r *http.Request, actor go
 	}
 	v, err := value.Decode(body)
 	message, ok := v.(map[string]any)
-	if err != nil || !ok {
+	if err != nil || !ok || message["jsonrpc"] != "2.0" {
 		return false
 	}
 	params, _ := message["params"].(map[string]any)

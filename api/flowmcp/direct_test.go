@@ -117,6 +117,8 @@ func TestBothWaysAnswerAlike(t *testing.T) {
 		`{"jsonrpc":"2.0","id":4,"method":"tools/call","params":{"name":"echo","arguments":[1]}}`:     "arguments must be an object",
 		`{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"echo","arguments":{"a":7}}`:  "malformed",
 		`[{"jsonrpc":"2.0","id":6,"method":"tools/call","params":{"name":"echo"}}]`:                   `"structuredContent":{"a":7}`,
+		`{"jsonrpc":"1.0","id":8,"method":"tools/call","params":{"name":"echo","arguments":{"a":7}}}`: "invalid message version tag",
+		`{"id":9,"method":"tools/call","params":{"name":"echo","arguments":{"a":7}}}`:                 "invalid message version tag",
 		`{"jsonrpc":"2.0","id":7.5,"method":"tools/call","params":{"name":"echo"}}`:                   "",
 		`{"jsonrpc":"2.0","id":null,"method":"tools/call","params":{"name":"echo","arguments":null}}`: "",
 	} {
@@ -140,6 +142,17 @@ func TestResultsAreWrittenAsTheLibraryDoes(t *testing.T) {
 		want, err := json.Marshal(r)
 		require.NoError(t, err)
 		assert.JSONEq(t, string(want), string(appendResult(nil, r)), name)
+	}
+}
+
+// A step that may have happened is told apart from one that only comes next.
+func TestStoppedSaysWhatMayHaveHappened(t *testing.T) {
+	for _, doubt := range []bool{false, true} {
+		c := &runs.Continuation{Next: &runs.NextStep{Step: "1", Tool: "pay", MayHaveHappened: doubt}}
+		next, ok := Stopped("failed", "r", c)["next"].(map[string]any)
+		require.True(t, ok)
+		_, said := next["may_have_happened"]
+		assert.Equal(t, doubt, said)
 	}
 }
 

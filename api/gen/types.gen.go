@@ -3278,8 +3278,8 @@ type Run struct {
 	Flow         string    `json:"flow"`
 
 	// HandBack Of a run that did not reach its end, whatever stopped it (a guard, a choice, a failure, a wait): status, reason, what
-	// is done, what is known, the step at which it stopped and what remains, so that the caller goes on from there. A
-	// run that is read back has redacted values. The record's own `hand_back` is that of a flow which ended as
+	// is done, what is known, the step at which it stopped and what remains, so that the caller goes on from there. When
+	// `next.may_have_happened` is true, that step changes something and its call was, or may have been, made. A run that is read back has redacted values. The record's own `hand_back` is that of a flow which ended as
 	// `handed_back`.
 	HandBack json.RawMessage `json:"hand_back,omitempty,omitzero"`
 

@@ -34,6 +34,8 @@ type NextStep struct {
 	Step   string
 	Tool   string
 	Inputs map[string]any
+	// MayHaveHappened says that the step's call changes something and was, or may have been, made.
+	MayHaveHappened bool
 }
 
 // continuation describes a run that ended before its end; nil for one that succeeded.
@@ -53,11 +55,11 @@ func continuation(flow *flows.Flow, result *executor.RunResult) *Continuation {
 			}
 		case c.Next == nil && rec.ErrorMessage != nil:
 			c.Reason = *rec.ErrorMessage
-			c.Next = &NextStep{stepName(flow, rec.StepIndex), rec.ToolName, rec.Inputs}
+			c.Next = &NextStep{Step: stepName(flow, rec.StepIndex), Tool: rec.ToolName, Inputs: rec.Inputs}
 		}
 	}
 	if back := result.HandBack; back != nil {
-		c.Reason, c.Next = back.Reason, &NextStep{stepName(flow, back.StepIndex), back.ToolName, back.Inputs}
+		c.Reason, c.Next = back.Reason, &NextStep{Step: stepName(flow, back.StepIndex), Tool: back.ToolName, Inputs: back.Inputs}
 	}
 	for i := range flow.Steps {
 		if !finished[i] {
@@ -93,20 +95,31 @@ const maxQuoted = 4000
 func (c *Continuation) Text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "The flow stopped before its end: %s\n", c.Reason)
-	if len(c.Done) == 0 {
+	doubt := c.Next != nil && c.Next.MayHaveHappened
+	switch {
+	case len(c.Done) == 0 && doubt:
+		b.WriteString("Nothing is known to be done.\n")
+	case len(c.Done) == 0:
 		b.WriteString("Nothing was done yet.\n")
-	} else {
+	default:
 		b.WriteString("Done, do not repeat:\n")
 		for _, d := range c.Done {
 			fmt.Fprintf(&b, "- %s (step %s) gave %s\n", d.Tool, d.Step, quoted(d.Outputs))
 		}
 	}
 	if c.Next != nil {
-		fmt.Fprintf(&b, "Next would be %s (step %s)", c.Next.Tool, c.Next.Step)
+		begin := "Next would be %s (step %s)"
+		if doubt {
+			begin = "It failed, but may have happened: %s (step %s)"
+		}
+		fmt.Fprintf(&b, begin, c.Next.Tool, c.Next.Step)
 		if c.Next.Inputs != nil {
 			fmt.Fprintf(&b, " with %s", quoted(c.Next.Inputs))
 		}
 		b.WriteString(".\n")
+	}
+	if doubt {
+		fmt.Fprintf(&b, "Find out whether it did before you call %s again.\n", c.Next.Tool)
 	}
 	if len(c.Remaining) > 0 {
 		fmt.Fprintf(&b, "What remains: %s. Continue from there.\n", strings.Join(c.Remaining, ", "))

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"pave/executor"
@@ -158,14 +157,7 @@ func repeatable(a *governance.Admission, step *flows.Step) bool {
 	if step.CapabilityID != "" {
 		return false
 	}
-	names := append([]string{}, step.DecisionCandidates...)
-	if step.ToolName != "" {
-		names = append(names, step.ToolName)
-	}
-	if fallback, ok := strings.CutPrefix(step.OnError, "fallback:"); ok {
-		names = append(names, fallback)
-	}
-	for _, name := range names {
+	for _, name := range toolsOf(step) {
 		t := a.Tools[name]
 		if t == nil {
 			return false

@@ -483,6 +483,13 @@ func continuationIn(r *store.Reader, tenant string, run *Run) (*Continuation, er
 		return nil, fmt.Errorf("flow of run %s: %w", run.ID, err)
 	}
 	c := continuation(&flow, run.Result)
+	if flows.Exceeds(flows.Effects(flow.Safety), flows.EffectRead) {
+		known, err := knownTools(r, tenant, &flow)
+		if err != nil {
+			return nil, err
+		}
+		c.doubt(known, run.Result)
+	}
 	if run.State != run.Result.Status && run.Problem != nil { // it ended while it waited: the result is of before
 		c.Reason = run.Problem.Message
 	}

@@ -21,6 +21,7 @@ func (s *Service) settle(ctx context.Context, l *live, result *executor.RunResul
 		stored = executor.Redact(result, l.params)
 		run.Result = s.forCaller(result, stored)
 		run.Continuation = continuation(l.admission.Version.Flow, run.Result)
+		run.Continuation.doubt(l.admission, run.Result)
 	}
 	switch {
 	case errors.Is(err, errParams):
