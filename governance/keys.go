@@ -40,7 +40,7 @@ const (
 )
 
 func (r *KeyRequest) check(now time.Time) error {
-	if err := checkPrincipal(r.Principal); err != nil {
+	if err := checkActing(r.Principal); err != nil {
 		return err
 	}
 	if len(r.Scopes) == 0 {

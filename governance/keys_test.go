@@ -56,10 +56,11 @@ func TestKeyRequestsAreChecked(t *testing.T) {
 	b := newBench(t)
 	past := start.Add(-time.Hour)
 	for says, req := range map[string]governance.KeyRequest{
-		"principal":  {Principal: "bob", Scopes: []governance.Scope{governance.ScopeRead}},
-		"scope":      {Principal: "person:bob"},
-		"everything": {Principal: "person:bob", Scopes: []governance.Scope{"everything"}},
-		"expired":    {Principal: "person:bob", Scopes: []governance.Scope{governance.ScopeRead}, ExpiresAt: &past},
+		"principal":   {Principal: "bob", Scopes: []governance.Scope{governance.ScopeRead}},
+		"pave itself": {Principal: governance.SystemPrincipal, Scopes: []governance.Scope{governance.ScopeReview}},
+		"scope":       {Principal: "person:bob"},
+		"everything":  {Principal: "person:bob", Scopes: []governance.Scope{"everything"}},
+		"expired":     {Principal: "person:bob", Scopes: []governance.Scope{governance.ScopeRead}, ExpiresAt: &past},
 	} {
 		_, _, err := b.CreateKey(ctx, admin, req)
 		refused(t, flows.CodeInvalid, err, says)

@@ -17,6 +17,9 @@ import (
 // SystemPrincipal acts where pave itself does something, such as making the first key.
 const SystemPrincipal = "service:pave"
 
+// RetentionPrincipal deletes what is older than it is to be kept.
+const RetentionPrincipal = "service:retention"
+
 // MiningState is where a mining pass stands.
 type MiningState string
 

@@ -338,6 +338,16 @@ func checkPrincipal(name string) error {
 		flows.ErrorDetail{Pointer: "/principal", Code: "invalid", Detail: "person:NAME, service:NAME or local:NAME"})
 }
 
+// checkActing is checkPrincipal for one that a key or an admin is to act as. What pave does by itself nobody else signs.
+func checkActing(name string) error {
+	switch name {
+	case SystemPrincipal, MinerPrincipal, RetentionPrincipal:
+		return flows.NewError(flows.CodeInvalid, fmt.Sprintf("principal %q is pave itself, which acts without a key; take another name", name),
+			flows.ErrorDetail{Pointer: "/principal", Code: "reserved", Detail: "not " + name})
+	}
+	return checkPrincipal(name)
+}
+
 // As is the actor acting as another principal of its tenant, which only admins may; the audit log shows both.
 func (a Actor) As(principal string) (Actor, error) {
 	if principal == "" || principal == a.Principal {
@@ -346,7 +356,7 @@ func (a Actor) As(principal string) (Actor, error) {
 	if !a.Has(ScopeAdmin) {
 		return Actor{}, flows.NewError(flows.CodeForbidden, "only an admin key may act as another principal")
 	}
-	if err := checkPrincipal(principal); err != nil {
+	if err := checkActing(principal); err != nil {
 		return Actor{}, err
 	}
 	return Actor{Tenant: a.Tenant, Principal: principal, Scopes: a.Scopes, Via: cmp.Or(a.Via, a.Principal)}, nil

@@ -211,7 +211,8 @@ func TestActingAsAnother(t *testing.T) {
 	other, err := admin.As("person:carol")
 	require.NoError(t, err)
 	require.Equal(t, "person:carol", other.Principal)
-	for _, bad := range []string{"carol", "robot:x", "person:", "person:a b", "person:a\x1b[2J", "person:" + string(make([]byte, 200))} {
+	for _, bad := range []string{"carol", "robot:x", "person:", "person:a b", "person:a\x1b[2J", "person:" + string(make([]byte, 200)),
+		governance.SystemPrincipal, governance.MinerPrincipal, governance.RetentionPrincipal} {
 		_, err := admin.As(bad)
 		refused(t, flows.CodeInvalid, err, "principal")
 	}

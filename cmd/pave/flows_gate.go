@@ -105,14 +105,14 @@ func (c *flowsRolloutCmd) Run(e *env) error {
 // whoRuns says of a version whom it serves that names none, "" for nobody.
 func whoRuns(v *gen.FlowVersion) string {
 	switch {
+	case !v.Active && v.Share == 0:
+		return ""
+	case v.Status != gen.FlowStatusActive:
+		return ", out of service"
 	case v.Rollout != nil && v.Share > 0:
 		return ", " + rolloutText(v.Rollout)
-	case v.Active && v.Status == gen.FlowStatusActive:
-		return ", the version that runs"
-	case v.Active:
-		return ", out of service"
 	}
-	return ""
+	return ", the version that runs"
 }
 
 func percentOf(share float64) string { return strconv.FormatFloat(100*share, 'g', 4, 64) + "%" }

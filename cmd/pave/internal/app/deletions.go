@@ -22,9 +22,6 @@ func (d *deletions) DeleteSessions(ctx context.Context, actor governance.Actor, 
 	return d.gate.DeleteSessions(ctx, actor, d.from, req)
 }
 
-// retentionPrincipal is who deletes what is older than the retention, in the audit log.
-const retentionPrincipal = "service:retention"
-
 // How often old sessions are looked for, and how many are deleted at a time, so that the store is not held up for long.
 const (
 	expireEvery = 10 * time.Minute
@@ -33,7 +30,7 @@ const (
 
 // expire deletes sessions that started longer ago than the retention, at every tick until ctx ends.
 func (a *App) expire(ctx context.Context, tick <-chan time.Time) {
-	actor := governance.Actor{Tenant: ingest.DefaultTenant, Principal: retentionPrincipal, Scopes: governance.AllScopes}
+	actor := governance.Actor{Tenant: ingest.DefaultTenant, Principal: governance.RetentionPrincipal, Scopes: governance.AllScopes}
 	for {
 		select {
 		case <-ctx.Done():

@@ -13,6 +13,7 @@ import (
 
 	"pave/api"
 	"pave/api/gen"
+	"pave/governance"
 	"pave/ingest"
 )
 
@@ -115,7 +116,7 @@ func TestRetentionDeletesWhatIsOlder(t *testing.T) {
 	require.Contains(t, string(metrics), `pave_retention_deleted_total{kind="events"} 2`)
 	events, err := a.gate.Audit(t.Context(), actor, 0, 500)
 	require.NoError(t, err)
-	require.Equal(t, retentionPrincipal, events[len(events)-1].Actor)
+	require.Equal(t, governance.RetentionPrincipal, events[len(events)-1].Actor)
 }
 
 func TestRedactionPreview(t *testing.T) {
