@@ -12,56 +12,61 @@ import (
 type selection struct {
 	flows    []*flows.Flow
 	compiled []*replay.Flow
+	index    []int // of the flow among the proposals
 	value    []int // turns that the flow saves where it was proposed from
 }
 
-// choose settles the flows of an operating point.
+func (s *selection) add(p *proposals, k, value int) {
+	s.flows, s.compiled = append(s.flows, p.flows[k]), append(s.compiled, p.compiled[k])
+	s.index, s.value = append(s.index, k), append(s.value, value)
+}
+
+// choose settles the flows of an operating point. At the floors those are left out that ask for much and save least until
+// the median of the inputs is kept; others may have a use then that had none beside them.
 func choose(domains []replayDomain, point int, floor replay.Floor) {
-	for i := range domains {
-		d := &domains[i]
-		from := &d.all
-		if points[point].floor == 0 {
-			from = &d.loose
-		}
-		d.chosen[point] = from.pick(floor)
+	out := make([]map[int]bool, len(domains))
+	for i := range out {
+		out[i] = map[int]bool{}
 	}
-	if points[point].floor > 0 {
-		limitInputs(domains, point)
+	for {
+		for i := range domains {
+			d := &domains[i]
+			from := &d.all
+			if points[point].floor == 0 {
+				from = &d.loose
+			}
+			d.chosen[point] = from.pick(floor, out[i])
+		}
+		if points[point].floor == 0 || !leaveOut(domains, point, out) {
+			return
+		}
 	}
 }
 
-// pick ranks the flows that a floor takes. Without a floor those that add nothing come last.
-func (p *proposals) pick(fl replay.Floor) selection {
-	var out selection
-	add := func(k, value int) {
-		out.flows, out.compiled, out.value = append(out.flows, p.flows[k]), append(out.compiled, p.compiled[k]), append(out.value, value)
-	}
+// pick ranks the flows that a floor takes, but for those that are left out. Without a floor those that add nothing come
+// last.
+func (p *proposals) pick(fl replay.Floor, out map[int]bool) (s selection) {
 	if fl != (replay.Floor{}) {
-		order, gains := p.rank(fl)
+		order, gains := p.ranking.Rank(func(k int) bool {
+			return !out[k] && p.compiled[k].Inputs <= mostInputs && fl.Takes(p.compiled[k], &p.outcomes[k])
+		}, 1)
 		for n, k := range order {
-			add(k, gains[n])
+			s.add(p, k, gains[n])
 		}
-		return out
+		return s
 	}
 	order, gains := p.ranking.Rank(func(int) bool { return true }, 1)
 	ranked := map[int]bool{}
 	for n, k := range order {
-		add(k, gains[n])
+		s.add(p, k, gains[n])
 		ranked[k] = true
 	}
 	for k := range p.flows {
 		if !ranked[k] {
-			add(k, 0)
+			s.add(p, k, 0)
 		}
 	}
-	return out
-}
-
-// rank orders what a floor takes.
-func (p *proposals) rank(fl replay.Floor) (order, gains []int) {
-	return p.ranking.Rank(func(k int) bool {
-		return p.compiled[k].Inputs <= mostInputs && fl.Takes(p.compiled[k], &p.outcomes[k])
-	}, 1)
+	return s
 }
 
 // mostInputs is what a flow at the floors may ask for.
@@ -71,8 +76,9 @@ const mostInputs = 24
 // worth less to its caller.
 const maxInputs = 3
 
-// limitInputs drops the flows with many inputs that save least until the median is kept.
-func limitInputs(domains []replayDomain, point int) {
+// leaveOut adds the flows with many inputs that save least, as many as keep the median too high. It reports whether there
+// are any.
+func leaveOut(domains []replayDomain, point int, out []map[int]bool) bool {
 	type place struct{ domain, flow, value int }
 	var many []place
 	few := 0
@@ -80,33 +86,25 @@ func limitInputs(domains []replayDomain, point int) {
 		chosen := &domains[i].chosen[point]
 		for k, f := range chosen.compiled {
 			if f.Inputs > maxInputs {
-				many = append(many, place{i, k, chosen.value[k]})
+				many = append(many, place{i, chosen.index[k], chosen.value[k]})
 			} else {
 				few++
 			}
 		}
 	}
 	slices.SortStableFunc(many, func(a, b place) int { return cmp.Compare(a.value, b.value) })
-	dropped := map[[2]int]bool{}
-	for _, p := range many[:max(0, len(many)-few+1)] {
-		dropped[[2]int{p.domain, p.flow}] = true
+	over := many[:max(0, len(many)-few+1)]
+	for _, p := range over {
+		out[p.domain][p.flow] = true
 	}
-	for i := range domains {
-		old, out := domains[i].chosen[point], selection{}
-		for k := range old.flows {
-			if !dropped[[2]int{i, k}] {
-				out.flows, out.compiled, out.value = append(out.flows, old.flows[k]), append(out.compiled, old.compiled[k]), append(out.value, old.value[k])
-			}
-		}
-		domains[i].chosen[point] = out
-	}
+	return len(over) > 0
 }
 
 // minExacts are what the rules are chosen among.
 var minExacts = [...]float64{0.97, 0.98, 0.985, 0.99, 1}
 
 // reserve is the share of what may be wrong that is not used up on the folds.
-const reserve = 0.5
+const reserve = 0.75
 
 // chooseFloor finds the rule that saves most on kept-back folds of the training parts among those that reach the exactness
 // there. A rule that only just reaches it on the folds would miss it elsewhere half of the time.
@@ -134,7 +132,7 @@ func chooseFloor(domains []replayDomain, exact float64) replay.Floor {
 func (d *replayDomain) crossValidate(fl replay.Floor) replay.Outcome {
 	var total replay.Outcome
 	for f := range d.folds {
-		sc := replay.NewScorer(d.folds[f].pick(fl).compiled).Keep(d.folds[f].matches)
+		sc := replay.NewScorer(d.folds[f].pick(fl, nil).compiled).Keep(d.folds[f].matches)
 		for _, s := range d.folds[f].other {
 			o := sc.Session(s)
 			total.Add(&o)
