@@ -31,8 +31,12 @@ const (
 // drainNotice is how long readiness says no before the listeners close, so that whoever asks can see it.
 const drainNotice = 200 * time.Millisecond
 
-// workersCheck is how often it is looked at, at a stop, whether workers still have calls.
-const workersCheck = 50 * time.Millisecond
+// At a stop it is looked at so often whether workers still have calls; between two calls of one run they have none for a
+// while.
+const (
+	workersCheck = 50 * time.Millisecond
+	workersPause = time.Second
+)
 
 // Sessions are assembled when nothing came for the quiet period; how often that is looked at.
 const (
@@ -102,8 +106,14 @@ func (a *App) Serve(ctx context.Context, opts ServeOptions) error {
 
 // awaitWorkers keeps the listeners open while workers have calls, because their answers come as requests of their own.
 func (a *App) awaitWorkers(patience time.Duration) {
-	for end := time.Now().Add(patience); a.tools.workers.Busy() && time.Now().Before(end); {
-		time.Sleep(workersCheck)
+	var busy time.Time
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(workersCheck) {
+		if a.tools.workers.Busy() {
+			busy = time.Now()
+		}
+		if time.Since(busy) > workersPause { // or never
+			return
+		}
 	}
 }
 

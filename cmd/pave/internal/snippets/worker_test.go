@@ -209,10 +209,14 @@ func TestAStopTakesAnswersOfWorkers(t *testing.T) {
 	}
 	assert.LessOrEqual(t, polls, 2, "each waits")
 	s.http.CloseIdleConnections() // as a worker without kept connections
-	score := gen.WorkerAnswer{ID: first.JSON200.ID, Result: json.RawMessage(`{"score":15,"big":1}`)}
-	second, err := pool.PollWorkerPoolWithResponse(t.Context(), "crm", gen.WorkerPoll{Answers: []gen.WorkerAnswer{score}})
+	poll := gen.WorkerPoll{Answers: []gen.WorkerAnswer{{ID: first.JSON200.ID, Result: json.RawMessage(`{"score":15,"big":1}`)}}}
+	second, err := pool.PollWorkerPoolWithResponse(t.Context(), "crm", poll)
 	require.NoError(t, err)
-	require.NotNil(t, second.JSON200, "the run's next call")
+	for tries := 0; second.JSON200 == nil && tries < 3; tries++ { // the run's next call
+		second, err = pool.PollWorkerPoolWithResponse(t.Context(), "crm", gen.WorkerPoll{})
+		require.NoError(t, err)
+	}
+	require.NotNil(t, second.JSON200)
 	last, err := pool.PollWorkerPoolWithResponse(t.Context(), "crm", gen.WorkerPoll{OnlyAnswer: true,
 		Answers: []gen.WorkerAnswer{{ID: second.JSON200.ID, Result: json.RawMessage(`"good"`)}}})
 	require.NoError(t, err)
