@@ -2,6 +2,7 @@ package governance
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -88,6 +89,7 @@ func (s *Service) DeleteSessions(ctx context.Context, actor Actor, from Eraser, 
 			"complete": err == nil}); err == nil {
 			err = told
 		}
+		err = errors.Join(err, s.db.Settle(context.WithoutCancel(ctx)))
 	}
 	if err != nil {
 		return nil, err

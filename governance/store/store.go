@@ -70,9 +70,18 @@ func Open(ctx context.Context, path string) (*DB, error) {
 	return &DB{write: write, read: read, group: newGroup()}, nil
 }
 
+// Settle moves the write-ahead log into the file and cuts it, so that neither holds what was deleted or replaced: freed
+// pages are overwritten. Readers of older states may keep it from that; the log is then moved later.
+func (db *DB) Settle(ctx context.Context) error {
+	if _, err := db.write.ExecContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)"); err != nil {
+		return fmt.Errorf("state store: %w", classify(err))
+	}
+	return nil
+}
+
 func dsn(path, extra string) string {
 	u := url.URL{Scheme: "file", Opaque: (&url.URL{Path: path}).EscapedPath()}
-	u.RawQuery = "_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=foreign_keys(1)&" + extra
+	u.RawQuery = "_pragma=busy_timeout(10000)&_pragma=secure_delete(1)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=foreign_keys(1)&" + extra
 	return u.String()
 }
 
