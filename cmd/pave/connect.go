@@ -78,7 +78,7 @@ func (t *telemetryClient) print(w io.Writer, address string) error {
 		return err
 	}
 	fmt.Fprintf(w, "# %s\n", t.what)
-	fmt.Fprintln(w, "# PAVE_KEY: a key that may send telemetry, from: pave keys create service:"+t.name+" --scopes ingest")
+	fmt.Fprintln(w, "# INGEST_KEY: a key that may send telemetry, from: pave keys create service:"+t.name+" --scopes ingest")
 	err = settings.Execute(w, map[string]string{"URL": address, "GRPC": "http://127.0.0.1:4317"})
 	return errors.Join(err, printLine(w))
 }

@@ -13,7 +13,7 @@ var telemetryClients = []telemetryClient{
 		content: "OTEL_LOG_TOOL_DETAILS=1 for arguments, the beta spans with OTEL_LOG_TOOL_CONTENT=1 for results", session: "session.id is on every record unless it was switched off",
 		tools: "OTEL_LOGS_EXPORTER=otlp, and ask it for something that needs a tool", settings: `export OTEL_EXPORTER_OTLP_ENDPOINT={{.URL}}
 export OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf
-export OTEL_EXPORTER_OTLP_HEADERS="Authorization=Bearer $PAVE_KEY"
+export OTEL_EXPORTER_OTLP_HEADERS="Authorization=Bearer $INGEST_KEY"
 export CLAUDE_CODE_ENABLE_TELEMETRY=1
 export OTEL_LOGS_EXPORTER=otlp
 export OTEL_LOG_USER_PROMPTS=1
@@ -33,7 +33,7 @@ log_user_prompt = true
 [otel.exporter.otlp-http]
 endpoint = "{{.URL}}/v1/logs"
 protocol = "binary"
-headers = { Authorization = "Bearer <PAVE_KEY>" }
+headers = { Authorization = "Bearer <INGEST_KEY>" }
 `},
 	{name: "gemini-cli", what: "Gemini CLI: ~/.gemini/settings.json",
 		content: `"traces": true, which carry results; "logPrompts": true`, session: "session.id is on every record",
@@ -54,7 +54,7 @@ headers = { Authorization = "Bearer <PAVE_KEY>" }
 		content: "gen_ai.tool.call.arguments and gen_ai.tool.call.result are opt-in: see your instrumentation", session: "set gen_ai.conversation.id on the agent's span, or session.id on any of the trace",
 		tools: "the spans named execute_tool are switched off, or tools run outside of the instrumented process", settings: `export OTEL_EXPORTER_OTLP_ENDPOINT={{.URL}}
 export OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf
-export OTEL_EXPORTER_OTLP_HEADERS="Authorization=Bearer $PAVE_KEY"
+export OTEL_EXPORTER_OTLP_HEADERS="Authorization=Bearer $INGEST_KEY"
 export OTEL_TRACES_EXPORTER=otlp
 export OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=true
 # or over gRPC: OTEL_EXPORTER_OTLP_PROTOCOL=grpc OTEL_EXPORTER_OTLP_ENDPOINT={{.GRPC}}
@@ -66,7 +66,7 @@ import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-proto';
 
 const exporter = new OTLPTraceExporter({
   url: '{{.URL}}/v1/traces',
-  headers: { Authorization: 'Bearer ' + process.env.PAVE_KEY },
+  headers: { Authorization: 'Bearer ' + process.env.INGEST_KEY },
 });
 const provider = new NodeTracerProvider({ spanProcessors: [new BatchSpanProcessor(exporter)] });
 provider.register();
@@ -85,7 +85,7 @@ import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-proto';
 
 const exporter = new OTLPTraceExporter({
   url: '{{.URL}}/v1/traces',
-  headers: { Authorization: 'Bearer ' + process.env.PAVE_KEY },
+  headers: { Authorization: 'Bearer ' + process.env.INGEST_KEY },
 });
 const provider = new NodeTracerProvider({ spanProcessors: [new BatchSpanProcessor(exporter)] });
 provider.register();
@@ -106,7 +106,7 @@ import os
 
 provider = TracerProvider()
 provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(
-    "{{.URL}}/v1/traces", headers={"Authorization": "Bearer " + os.environ["PAVE_KEY"]})))
+    "{{.URL}}/v1/traces", headers={"Authorization": "Bearer " + os.environ["INGEST_KEY"]})))
 trace.set_tracer_provider(provider)
 
 from openinference.instrumentation.langchain import LangChainInstrumentor
@@ -123,7 +123,7 @@ import os
 
 provider = TracerProvider()
 provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(
-    "{{.URL}}/v1/traces", headers={"Authorization": "Bearer " + os.environ["PAVE_KEY"]})))
+    "{{.URL}}/v1/traces", headers={"Authorization": "Bearer " + os.environ["INGEST_KEY"]})))
 trace.set_tracer_provider(provider)
 
 from openinference.instrumentation.llama_index import LlamaIndexInstrumentor
@@ -142,7 +142,7 @@ import os
 
 provider = TracerProvider()
 provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(
-    "{{.URL}}/v1/traces", headers={"Authorization": "Bearer " + os.environ["PAVE_KEY"]})))
+    "{{.URL}}/v1/traces", headers={"Authorization": "Bearer " + os.environ["INGEST_KEY"]})))
 trace.set_tracer_provider(provider)
 
 from openinference.instrumentation.crewai import CrewAIInstrumentor
@@ -161,7 +161,7 @@ import os
 
 provider = TracerProvider()
 provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(
-    "{{.URL}}/v1/traces", headers={"Authorization": "Bearer " + os.environ["PAVE_KEY"]})))
+    "{{.URL}}/v1/traces", headers={"Authorization": "Bearer " + os.environ["INGEST_KEY"]})))
 trace.set_tracer_provider(provider)
 
 from openinference.instrumentation.openai_agents import OpenAIAgentsInstrumentor
@@ -180,7 +180,7 @@ import os
 
 provider = TracerProvider()
 provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(
-    "{{.URL}}/v1/traces", headers={"Authorization": "Bearer " + os.environ["PAVE_KEY"]})))
+    "{{.URL}}/v1/traces", headers={"Authorization": "Bearer " + os.environ["INGEST_KEY"]})))
 trace.set_tracer_provider(provider)
 
 from pydantic_ai import Agent
@@ -192,7 +192,7 @@ agent.run_sync(text, conversation_id=session)
 		content: "", session: `trace_attributes={"session.id": ...}`,
 		tools: "set up the exporter before the agent is made", settings: `export OTEL_EXPORTER_OTLP_ENDPOINT={{.URL}}
 export OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf
-export OTEL_EXPORTER_OTLP_HEADERS="Authorization=Bearer $PAVE_KEY"
+export OTEL_EXPORTER_OTLP_HEADERS="Authorization=Bearer $INGEST_KEY"
 # Python: StrandsTelemetry().setup_otlp_exporter(); JavaScript: register a NodeTracerProvider
 # the session: Agent(..., trace_attributes={"session.id": session})  /  traceAttributes: { 'session.id': session }
 `},
@@ -200,7 +200,7 @@ export OTEL_EXPORTER_OTLP_HEADERS="Authorization=Bearer $PAVE_KEY"
 		content: "ADK_CAPTURE_MESSAGE_CONTENT_IN_SPANS=true, and OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=SPAN_ONLY for newer ones in Python", session: "the session of the runner is on its agent spans",
 		tools: "a tracer provider must be registered before the runner is made", settings: `export OTEL_EXPORTER_OTLP_ENDPOINT={{.URL}}
 export OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf
-export OTEL_EXPORTER_OTLP_HEADERS="Authorization=Bearer $PAVE_KEY"
+export OTEL_EXPORTER_OTLP_HEADERS="Authorization=Bearer $INGEST_KEY"
 export ADK_CAPTURE_MESSAGE_CONTENT_IN_SPANS=true
 export OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=SPAN_ONLY
 # register a tracer provider with an OTLP exporter before the runner is made
@@ -209,7 +209,7 @@ export OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=SPAN_ONLY
 		content: "ENABLE_SENSITIVE_DATA=true", session: "gen_ai.conversation.id is there when the service keeps the thread; else set session.id yourself",
 		tools: "the spans named execute_tool are switched off, or tools run outside of the instrumented process", settings: `export OTEL_EXPORTER_OTLP_ENDPOINT={{.URL}}
 export OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf
-export OTEL_EXPORTER_OTLP_HEADERS="Authorization=Bearer $PAVE_KEY"
+export OTEL_EXPORTER_OTLP_HEADERS="Authorization=Bearer $INGEST_KEY"
 export ENABLE_INSTRUMENTATION=true
 export ENABLE_SENSITIVE_DATA=true
 # Python: from agent_framework.observability import configure_otel_providers; configure_otel_providers()
@@ -221,7 +221,7 @@ export ENABLE_SENSITIVE_DATA=true
 import { OtelExporter } from '@mastra/otel-exporter';
 
 new Mastra({ observability: new Observability({ configs: { otel: { serviceName: 'my-agent', exporters: [new OtelExporter({
-  provider: { custom: { endpoint: '{{.URL}}/v1/traces', protocol: 'http/protobuf', headers: { Authorization: 'Bearer ' + process.env.PAVE_KEY } } },
+  provider: { custom: { endpoint: '{{.URL}}/v1/traces', protocol: 'http/protobuf', headers: { Authorization: 'Bearer ' + process.env.INGEST_KEY } } },
 })] } } }) });
 // the session: agent.generate(text, { tracingOptions: { metadata: { sessionId } } })
 `},
@@ -232,7 +232,7 @@ import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-proto';
 
 const exporter = new OTLPTraceExporter({
   url: '{{.URL}}/v1/traces',
-  headers: { Authorization: 'Bearer ' + process.env.PAVE_KEY },
+  headers: { Authorization: 'Bearer ' + process.env.INGEST_KEY },
 });
 const provider = new NodeTracerProvider({ spanProcessors: [new BatchSpanProcessor(exporter)] });
 provider.register();
@@ -245,14 +245,14 @@ provider.register();
 		tools: `runs of tools need run_type "tool"`, settings: `export LANGSMITH_TRACING=true
 export LANGSMITH_OTEL_ENABLED=true
 export OTEL_EXPORTER_OTLP_ENDPOINT={{.URL}}
-export OTEL_EXPORTER_OTLP_HEADERS="Authorization=Bearer $PAVE_KEY"
+export OTEL_EXPORTER_OTLP_HEADERS="Authorization=Bearer $INGEST_KEY"
 # JavaScript: initializeOTEL() of langsmith/experimental/otel/setup
 # the session: metadata: { session_id } or thread_id of the run; a project is no session
 `},
 	{name: "openllmetry", what: "OpenLLMetry (Traceloop)",
 		content: "TRACELOOP_TRACE_CONTENT=true", session: "association property session_id",
 		tools: "decorate tools with @tool / withTool; in JavaScript failed calls are never sent", settings: `export TRACELOOP_BASE_URL={{.URL}}
-export TRACELOOP_HEADERS="Authorization=Bearer $PAVE_KEY"
+export TRACELOOP_HEADERS="Authorization=Bearer $INGEST_KEY"
 export TRACELOOP_TRACE_CONTENT=true
 # Python: Traceloop.init(app_name="my-agent"); JavaScript: traceloop.initialize({ appName: 'my-agent' })
 # the session: set_association_properties({"session_id": session}) / withAssociationProperties({ session_id }, fn)
@@ -264,7 +264,7 @@ import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-proto';
 
 const exporter = new OTLPTraceExporter({
   url: '{{.URL}}/v1/traces',
-  headers: { Authorization: 'Bearer ' + process.env.PAVE_KEY },
+  headers: { Authorization: 'Bearer ' + process.env.INGEST_KEY },
 });
 const provider = new NodeTracerProvider({ spanProcessors: [new BatchSpanProcessor(exporter)] });
 provider.register();
@@ -276,7 +276,7 @@ new McpInstrumentation().manuallyInstrument({ Client });
 	{name: "spring-ai", what: "Spring AI: application.properties",
 		content: "spring.ai.tools.observations.include-content=true", session: "the advisor's conversation id, ChatMemory.CONVERSATION_ID",
 		tools: "spring-boot-starter-actuator and micrometer-tracing-bridge-otel on the class path", settings: `management.otlp.tracing.endpoint={{.URL}}/v1/traces
-management.otlp.tracing.headers.Authorization=Bearer ${PAVE_KEY}
+management.otlp.tracing.headers.Authorization=Bearer ${INGEST_KEY}
 management.tracing.sampling.probability=1.0
 spring.ai.tools.observations.include-content=true
 spring.ai.chat.observations.log-prompt=true
