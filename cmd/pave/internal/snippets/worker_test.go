@@ -78,26 +78,29 @@ await serve(process.argv[2], "crm", {
 		start(t, dir, append(args, main, s.address, key)...)
 	},
 	"go": func(t *testing.T, s *service, key string) {
-		ctx, stop := context.WithCancel(context.Background())
-		ended := make(chan error, 1)
-		go func() {
-			ended <- worker.Serve(ctx, s.address, "crm", map[string]func(context.Context, json.RawMessage) (any, error){
-				"score_lead": func(_ context.Context, input json.RawMessage) (any, error) {
-					var in struct{ Email string }
-					err := json.Unmarshal(input, &in)
-					return map[string]any{"score": len(in.Email), "big": int64(9007199254740993)}, err
-				},
-				"check_lead": func(_ context.Context, input json.RawMessage) (any, error) {
-					var in struct{ Score int }
-					if err := json.Unmarshal(input, &in); err != nil || in.Score > 20 {
-						return nil, errors.New("no such lead")
-					}
-					return "good", nil
-				},
-			}, key)
-		}()
-		t.Cleanup(func() { stop(); require.NoError(t, <-ended) })
+		serveGo(t, s, key, map[string]func(context.Context, json.RawMessage) (any, error){
+			"score_lead": func(_ context.Context, input json.RawMessage) (any, error) {
+				var in struct{ Email string }
+				err := json.Unmarshal(input, &in)
+				return map[string]any{"score": len(in.Email), "big": int64(9007199254740993)}, err
+			},
+			"check_lead": func(_ context.Context, input json.RawMessage) (any, error) {
+				var in struct{ Score int }
+				if err := json.Unmarshal(input, &in); err != nil || in.Score > 20 {
+					return nil, errors.New("no such lead")
+				}
+				return "good", nil
+			},
+		})
 	},
+}
+
+// serveGo serves tools from this process until the test ends.
+func serveGo(t *testing.T, s *service, key string, tools map[string]func(context.Context, json.RawMessage) (any, error)) {
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- worker.Serve(ctx, s.address, "crm", tools, key) }()
+	t.Cleanup(func() { stop(); require.NoError(t, <-ended) })
 }
 
 func TestWorkerSnippets(t *testing.T) {
@@ -319,20 +322,15 @@ await serve(process.argv[2], "crm", { grow }, process.argv[3]);`)
 		start(t, dir, append(args, main, s.address, key)...)
 	},
 	"go": func(t *testing.T, s *service, key string) {
-		ctx, stop := context.WithCancel(context.Background())
-		ended := make(chan error, 1)
-		go func() {
-			ended <- worker.Serve(ctx, s.address, "crm", map[string]func(context.Context, json.RawMessage) (any, error){
-				"grow": func(_ context.Context, input json.RawMessage) (any, error) {
-					var in struct{ Levels int }
-					if err := json.Unmarshal(input, &in); err != nil || in.Levels == 0 {
-						return strings.Repeat("x", 40_000_000), err
-					}
-					return json.RawMessage(strings.Repeat("[", in.Levels) + "1" + strings.Repeat("]", in.Levels)), nil
-				},
-			}, key)
-		}()
-		t.Cleanup(func() { stop(); require.NoError(t, <-ended) })
+		serveGo(t, s, key, map[string]func(context.Context, json.RawMessage) (any, error){
+			"grow": func(_ context.Context, input json.RawMessage) (any, error) {
+				var in struct{ Levels int }
+				if err := json.Unmarshal(input, &in); err != nil || in.Levels == 0 {
+					return strings.Repeat("x", 40_000_000), err
+				}
+				return json.RawMessage(strings.Repeat("[", in.Levels) + "1" + strings.Repeat("]", in.Levels)), nil
+			},
+		})
 	},
 }
 
