@@ -292,15 +292,16 @@ func (s *Service) admit(r *store.Reader, tenant string, row store.FlowVersionRow
 	if row.Status != string(flows.StatusActive) {
 		return nil, flows.NewError(flows.CodeFlowStatus, fmt.Sprintf("flow %s@%s is %s; only active versions run", row.Name, row.Version, row.Status))
 	}
-	flow, err := s.decoded.of(row.Flow)
+	decoded, err := s.decoded.of(row.Flow)
 	if err != nil {
 		return nil, err
 	}
-	v, err := versionOf(row, flow)
+	flow := *decoded
+	flow.Status = flows.Status(row.Status) // the engine asks the flow, too
+	v, err := versionOf(row, &flow)
 	if err != nil {
 		return nil, err
 	}
-	v.Flow.Status = v.Status // the engine asks the flow, too
 	lib, err := declaredIn(r, tenant, v.Flow, called)
 	if err != nil {
 		return nil, err
