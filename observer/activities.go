@@ -3,6 +3,7 @@ package observer
 import (
 	"context"
 	"fmt"
+	"math"
 	"sync"
 	"time"
 
@@ -38,16 +39,16 @@ type activityBlock struct {
 // Count counts the sequences that the filter takes; of its fields it knows From, To and Agent. It answers what CountActivity
 // does.
 func (a *Activities) Count(ctx context.Context, src ActivitySource, filter store.SequenceFilter) (*Activity, error) {
-	first, end := int64(untimed), int64(1)<<40
+	first, end := int32(noDay), int32(math.MaxInt32)
 	var edges [][2]time.Time // parts of days are counted anew
 	if !filter.From.IsZero() {
-		if first = floorDay(filter.From); !dayStart(first).Equal(filter.From) {
+		if first = dayOf(filter.From); !dayStart(first).Equal(filter.From) {
 			first++
 			edges = append(edges, [2]time.Time{filter.From, dayStart(first)})
 		}
 	}
 	if !filter.To.IsZero() {
-		if end = floorDay(filter.To); !dayStart(end).Equal(filter.To) {
+		if end = dayOf(filter.To); !dayStart(end).Equal(filter.To) {
 			edges = append(edges, [2]time.Time{dayStart(end), filter.To})
 		}
 	}
@@ -57,7 +58,7 @@ func (a *Activities) Count(ctx context.Context, src ActivitySource, filter store
 	open := filter.From.IsZero() && filter.To.IsZero()
 	out := newActivityCounter()
 	whole, err := a.merge(ctx, src, out, filter.Agent, func(key activityKey) bool {
-		return key.day >= first && key.day < end && (open || key.day != untimed) && (filter.Agent == "" || key.agent == filter.Agent)
+		return key.day >= first && key.day < end && (open || key.day != noDay) && (filter.Agent == "" || key.agent == filter.Agent)
 	})
 	if err != nil {
 		return nil, err
@@ -136,5 +137,3 @@ func (a *Activities) refresh(ctx context.Context, src ActivitySource) (order []i
 	}
 	return order, nil
 }
-
-func dayStart(day int64) time.Time { return time.Unix(day*secondsPerDay, 0).UTC() }

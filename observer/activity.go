@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"maps"
-	"math"
 	"math/bits"
 	"slices"
 	"time"
@@ -53,12 +52,9 @@ type activityCounter struct {
 }
 
 type activityKey struct {
-	day   int64 // since 1970, or untimed
+	day   int32 // since 1970, or noDay
 	agent string
 }
-
-// untimed is the day of what has no time.
-const untimed = math.MinInt64
 
 // activeDay is what one agent did on one day.
 type activeDay struct {
@@ -70,12 +66,7 @@ func newActivityCounter() *activityCounter {
 	return &activityCounter{days: make(map[activityKey]*activeDay), agents: make(map[string]bool)}
 }
 
-// sequences is what counting reads.
-type sequences interface {
-	Sequences(ctx context.Context, filter store.SequenceFilter, fn func(*ingest.Sequence) error) error
-}
-
-func (c *activityCounter) count(ctx context.Context, src sequences, filter store.SequenceFilter) error {
+func (c *activityCounter) count(ctx context.Context, src SurveySource, filter store.SequenceFilter) error {
 	return src.Sequences(ctx, filter, func(seq *ingest.Sequence) error {
 		c.add(seq)
 		return ctx.Err()
@@ -92,10 +83,7 @@ func (c *activityCounter) add(seq *ingest.Sequence) {
 	if own == 0 {
 		return
 	}
-	key := activityKey{untimed, seq.Agent}
-	if !seq.Start.IsZero() {
-		key.day = floorDay(seq.Start)
-	}
+	key := activityKey{dayOf(seq.Start), seq.Agent}
 	d := c.day(key)
 	d.calls += own
 	if seq.RunIndex == 0 {
@@ -156,28 +144,18 @@ func union(set, more []uint64) []uint64 {
 	return set
 }
 
-func floorDay(t time.Time) int64 {
-	day := t.Unix() / secondsPerDay
-	if t.Unix()%secondsPerDay < 0 {
-		day--
-	}
-	return day
-}
-
-const secondsPerDay = 24 * 60 * 60
-
 func (c *activityCounter) result() *Activity {
 	out := &Activity{}
 	keys := c.keys()
 	for i := 0; i < len(keys); {
-		of, start := keys[i].day, time.Unix(keys[i].day*secondsPerDay, 0).UTC()
+		of, start := keys[i].day, dayStart(keys[i].day)
 		var called []uint64
 		for ; i < len(keys) && keys[i].day == of; i++ {
 			d := c.days[keys[i]]
 			out.Calls += d.calls
 			out.Sessions += d.sessions
 			called = union(called, d.called)
-			if of != untimed {
+			if of != noDay {
 				out.Days = append(out.Days, ActivityDay{Day: start, Agent: keys[i].agent, Calls: d.calls, Sessions: d.sessions})
 			}
 		}
@@ -185,7 +163,7 @@ func (c *activityCounter) result() *Activity {
 		for _, word := range called {
 			tools += bits.OnesCount64(word)
 		}
-		if of != untimed {
+		if of != noDay {
 			out.Tools = append(out.Tools, ActivityTools{Day: start, Tools: int64(tools)})
 		}
 	}

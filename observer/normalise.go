@@ -52,8 +52,13 @@ func dayOf(t time.Time) int32 {
 	if t.IsZero() {
 		return noDay
 	}
-	return int32(floorDiv(t.Unix(), 24*60*60))
+	return int32(floorDiv(t.Unix(), secondsPerDay))
 }
+
+const secondsPerDay = 24 * 60 * 60
+
+// dayStart is when a day began.
+func dayStart(day int32) time.Time { return time.Unix(int64(day)*secondsPerDay, 0).UTC() }
 
 func floorDiv(a, b int64) int64 {
 	q := a / b

@@ -48,7 +48,7 @@ func (s *Stability) Drifts() bool { return s != nil && s.Drift >= driftLimit }
 // weekOf numbers weeks from that of 1970-01-01, a Thursday.
 func weekOf(day int32) int32 { return int32(floorDiv(int64(day)+3, 7)) }
 
-func weekStart(week int32) time.Time { return time.Unix((int64(week)*7-3)*24*60*60, 0).UTC() }
+func weekStart(week int32) time.Time { return dayStart(week*7 - 3) }
 
 // stability looks at the occurrences of the chosen flows' paths; nil for a flow whose times are unknown.
 func (m *miner) stability(chosen []proof) []*Stability {

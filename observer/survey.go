@@ -52,7 +52,7 @@ type surveyor struct {
 }
 
 // Look surveys the sequences that the filter takes, in one pass over them. Its memory grows with the number of
-// different tools, pairs of tools and days, not with calls.
+// different tools and pairs of tools, not with calls.
 func Look(ctx context.Context, src SurveySource, filter store.SequenceFilter) (*Survey, error) {
 	s := &surveyor{pairs: make(map[uint64]*int64)}
 	if err := src.Sequences(ctx, filter, func(seq *ingest.Sequence) error {
