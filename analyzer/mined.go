@@ -27,7 +27,7 @@ type refusal string
 func refuse(format string, args ...any) refusal { return refusal(fmt.Sprintf(format, args...)) }
 
 // draftOf turns a mined pattern into a draft and checks each mapping against the tools' schemas.
-func draftOf(p *observer.Pattern, tools *lookup, kinds []resultKind, all bool) (*draft, refusal) {
+func draftOf(p *observer.Pattern, tools *lookup, kinds []resultKind) (*draft, refusal) {
 	var inputNames []string
 	for _, in := range p.DataFlow.Inputs {
 		inputNames = append(inputNames, in.Name)
@@ -52,9 +52,6 @@ func draftOf(p *observer.Pattern, tools *lookup, kinds []resultKind, all bool) (
 		if r := b.setWhen(k); r != "" {
 			return nil, r
 		}
-	}
-	if all {
-		b.otherArguments()
 	}
 	for k := range b.steps {
 		slices.SortFunc(b.steps[k].mapping, func(x, y flows.MappingEntry) int { return strings.Compare(x.Target, y.Target) })
@@ -347,28 +344,6 @@ func (b *minedDraft) requiredLeft(k int) {
 		}
 		b.warn("%s requires %s, which the recorded calls do not pass; it became an input", step.tool.tool.Name, f.Name)
 		step.mapArg(f.Name, flows.Key(b.newInput(step.tool, f.Name)))
-	}
-}
-
-// otherArguments makes optional inputs of what else the tools of a flow that may change something take: a run without
-// what the caller wanted to say would do something else.
-func (b *minedDraft) otherArguments() {
-	if !flows.Exceeds(b.effects(), flows.EffectRead) {
-		return
-	}
-	for k := range b.steps {
-		step := &b.steps[k]
-		if step.tool.in == nil {
-			continue
-		}
-		for _, f := range step.tool.in.Fields() {
-			if slices.ContainsFunc(step.mapping, func(e flows.MappingEntry) bool { return e.Target == f.Name }) {
-				continue
-			}
-			name := b.newInput(step.tool, f.Name)
-			b.inputs[len(b.inputs)-1].required = false
-			step.mapArg(f.Name, optional(flows.Key(name)))
-		}
 	}
 }
 

@@ -29,9 +29,6 @@ type Options struct {
 	// Secondary makes candidates of patterns that add little to better ones, too, as a measurement of all that is
 	// possible wants; a queue for people does without.
 	Secondary bool
-	// AllArguments lets callers of flows that may change something give all arguments that the tools take, also those that
-	// the recorded calls of the pattern do without.
-	AllArguments bool
 	// Dropped is told of each pattern that makes no candidate, and why; nil is none.
 	Dropped func(tools []string, reason string)
 }
@@ -141,7 +138,7 @@ func minedCandidates(mined *observer.Result, tools *lookup, facts []exampleFacts
 			opts.Dropped(p.Tools, "all of its calls come from one model call, so a flow would save none")
 			continue
 		}
-		d, refused := draftOf(p, tools, facts[i].kinds, opts.AllArguments)
+		d, refused := draftOf(p, tools, facts[i].kinds)
 		if refused != "" {
 			opts.Dropped(p.Tools, string(refused))
 			continue

@@ -14,7 +14,7 @@ import (
 // agents choose differently once in thirty times, a share does not find out, nor do a few clean windows.
 type Floor struct {
 	// MinExact is the share of each argument's predictions that must be right, 0..1.
-	MinExact float64
+	MinExact float64 `json:"min_exact"`
 }
 
 // minPredictions is how many predictions of an argument tell something.

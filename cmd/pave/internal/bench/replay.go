@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
-	"math"
 	"os"
 
 	"pave/analyzer"
@@ -142,8 +141,8 @@ const mostProposals = 1000
 // propose mines the training part, and each of its folds' rest.
 func (d *replayDomain) propose(ctx context.Context, env Env) (err error) {
 	env.note("proposing from %s: %d sessions, %d for the test", d.name, len(d.train), len(d.test))
-	// What a flow adds to others is found when it is known which of them are taken, and so is what always holds.
-	all := observer.Options{MinGain: -1, MaxPatterns: mostProposals, MinAlways: math.MaxInt}
+	// What a flow adds to others is found when it is known which of them are taken.
+	all := observer.Options{MinGain: -1, MaxPatterns: mostProposals}
 	if d.all, err = propose(ctx, d.train, nil, all); err != nil {
 		return err
 	}
@@ -181,13 +180,12 @@ func propose(ctx context.Context, from, other []recordedSession, options observe
 		p.other = append(p.other, s.ready)
 	}
 	src := observer.NewMemory(sessions)
-	options.MinElse = 0.85                                                     // the floors choose by what they find
 	options.Effects = func(tool string) bool { return !replay.ReadOnly(tool) } // recorded calls carry no safety
 	mined, err := observer.Mine(ctx, src, options)
 	if err != nil {
 		return p, err
 	}
-	candidates, err := analyzer.Propose(ctx, mined, analyzer.NewCatalogue(nil, withSafety(tools.Tools())), src, analyzer.Options{MaxChains: -1, Values: tools, Secondary: true, AllArguments: true})
+	candidates, err := analyzer.Propose(ctx, mined, analyzer.NewCatalogue(nil, withSafety(tools.Tools())), src, analyzer.Options{MaxChains: -1, Values: tools, Secondary: true})
 	if err != nil {
 		return p, err
 	}
