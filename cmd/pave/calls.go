@@ -14,8 +14,8 @@ type callsCmd struct {
 	Agent   string    `help:"Only calls of this agent." env:"PAVE_AGENT"`
 	Tool    string    `help:"Only calls of this tool." env:"PAVE_TOOL"`
 	Status  string    `help:"Only calls that ended so: ok, error, unknown or requested." env:"PAVE_STATUS"`
-	From    time.Time `help:"Only sessions that started then or later (RFC 3339)." env:"PAVE_FROM" placeholder:"TIME"`
-	To      time.Time `help:"Only sessions that started before (RFC 3339)." env:"PAVE_TO" placeholder:"TIME"`
+	From    time.Time `help:"Only sessions that started then or later (RFC 3339, or a day of UTC)." env:"PAVE_FROM" placeholder:"TIME"`
+	To      time.Time `help:"Only sessions that started before (RFC 3339, or a day of UTC)." env:"PAVE_TO" placeholder:"TIME"`
 	pageFlags
 }
 
@@ -28,6 +28,10 @@ func (c *callsCmd) Run(e *env) error {
 			return err
 		}
 		return e.print(resp.GetBody(), func(w io.Writer) error {
+			if len(resp.JSON200.Items) == 0 {
+				_, err := fmt.Fprintln(w, "no calls; a session is listed once it was assembled: when nothing came for a minute, at its recorded end, or by pave mine")
+				return err
+			}
 			t := output.NewTable(w, "SESSION", "AGENT", "SEQ", "TOOL", "STATUS", "STARTED", "MS", "CALL ID")
 			for _, l := range resp.JSON200.Items {
 				t.Row(l.SessionID, l.Agent, fmt.Sprint(l.Call.Seq), l.Call.Tool, string(l.Call.Status), when(l.Call.Start), fmt.Sprint(l.Call.DurationMs), l.Call.CallID)

@@ -108,7 +108,7 @@ func execute(args []string, in io.Reader, out, errOut io.Writer) (status int) {
 	parser, err := kong.New(&c, kong.Name("pave"),
 		kong.Description("Records agents' tool calls, proposes flows that need no model, runs the approved ones."),
 		kong.UsageOnError(), kong.Writers(out, errOut), kong.Exit(func(code int) { exited = code; panic(errExit(code)) }),
-		kong.Resolvers(settings), kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}))
+		kong.Resolvers(settings), timeFlags(), kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}))
 	if err != nil {
 		fmt.Fprintln(errOut, "pave:", err)
 		return api.ExitFailed
@@ -142,7 +142,12 @@ func execute(args []string, in io.Reader, out, errOut io.Writer) (status int) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	e := &env{ctx: ctx, in: in, out: out, err: errOut, g: &c.globals, settings: settings}
-	return report(errOut, parsed.Run(e, parser))
+	err = parsed.Run(e, parser)
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		fmt.Fprintln(errOut, "pave: interrupted")
+		return api.ExitFailed
+	}
+	return report(errOut, err)
 }
 
 // commandOf is the command that a line which cannot be parsed got to.

@@ -13,8 +13,8 @@ import (
 type deleteCmd struct {
 	Sessions []string  `arg:"" optional:"" name:"session" help:"Sessions to delete."`
 	User     string    `help:"Delete the sessions in which the metadata of a record names this user (user, user_id, user.id, enduser.id)." env:"PAVE_USER" placeholder:"USER"`
-	From     time.Time `help:"Only sessions that started then or later (RFC 3339)." env:"PAVE_FROM" placeholder:"TIME"`
-	To       time.Time `help:"Delete sessions that started before (RFC 3339)." env:"PAVE_TO" placeholder:"TIME"`
+	From     time.Time `help:"Only sessions that started then or later (RFC 3339, or a day of UTC)." env:"PAVE_FROM" placeholder:"TIME"`
+	To       time.Time `help:"Delete sessions that started before (RFC 3339, or a day of UTC)." env:"PAVE_TO" placeholder:"TIME"`
 	Yes      bool      `help:"Delete; without it the command says what it would ask for." env:"PAVE_YES"`
 }
 

@@ -12,12 +12,12 @@ import (
 )
 
 type mineCmd struct {
-	From        time.Time `help:"Only sessions from this time on (RFC 3339)." env:"PAVE_FROM" format:"2006-01-02T15:04:05Z07:00"`
-	To          time.Time `help:"Only sessions before this time (RFC 3339)." env:"PAVE_TO" format:"2006-01-02T15:04:05Z07:00"`
+	From        time.Time `help:"Only sessions from this time on (RFC 3339, or a day of UTC)." env:"PAVE_FROM" placeholder:"TIME"`
+	To          time.Time `help:"Only sessions before this time (RFC 3339, or a day of UTC)." env:"PAVE_TO" placeholder:"TIME"`
 	MinSessions int       `help:"A path must occur in this many sessions; 0 takes mining.min_sessions." env:"PAVE_MIN_SESSIONS"`
 	MaxLength   int       `help:"Longest path, 2 to 16; 0 takes mining.max_length." env:"PAVE_MAX_LENGTH"`
 	Incremental bool      `help:"Count the days that changed only, where that is enough (through a server)." env:"PAVE_INCREMENTAL"`
-	Explain     string    `help:"Mine nothing; say why a path was or was not proposed, such as 'find_user > get_user'." env:"PAVE_EXPLAIN" placeholder:"PATTERN" xor:"what"`
+	Explain     *string   `help:"Mine nothing; say why a path was or was not proposed, such as 'find_user > get_user'." env:"PAVE_EXPLAIN" placeholder:"PATTERN" xor:"what"`
 	WhyNot      bool      `help:"Mine nothing; list the frequent paths that the last pass did not propose, and what blocks each." env:"PAVE_WHY_NOT" xor:"what"`
 	Status      bool      `help:"Mine nothing; say how the mining loop of the server stands." env:"PAVE_STATUS" xor:"what"`
 	Pass        string    `help:"Mine nothing; show what this pass found." env:"PAVE_PASS" placeholder:"ID" xor:"what"`
@@ -37,7 +37,7 @@ func (c *mineCmd) Run(e *env) error {
 	}
 	return e.withClient(func(cl *client) error {
 		switch {
-		case c.Explain != "":
+		case c.Explain != nil:
 			return c.explain(e, cl)
 		case c.Pass != "":
 			resp, err := check(cl.GetMiningRunWithResponse(e.ctx, c.Pass))
@@ -106,7 +106,11 @@ func toolsOf(path string) []string {
 }
 
 func (c *mineCmd) explain(e *env, cl *client) error {
-	resp, err := check(cl.ExplainPatternWithResponse(e.ctx, &gen.ExplainPatternParams{Tool: toolsOf(c.Explain)}))
+	tools := toolsOf(*c.Explain)
+	if len(tools) == 0 {
+		return errUsage("--explain: name the tools of the path, such as 'find_user > get_user'\n")
+	}
+	resp, err := check(cl.ExplainPatternWithResponse(e.ctx, &gen.ExplainPatternParams{Tool: tools}))
 	if err != nil {
 		return err
 	}
@@ -130,7 +134,8 @@ func printExplanation(w io.Writer, x *gen.PatternExplanation) error {
 	printNeighbours(w, "before it", x.Before)
 	printNeighbours(w, "after it", x.After)
 	for _, p := range x.Proposals {
-		fmt.Fprintf(w, "  proposal %s (%s): %s %s\n", output.Clean(p.Flow), output.Clean(p.ProposalID), p.Outcome, output.Clean(p.Reason))
+		line := fmt.Sprintf("  proposal %s (%s): %s %s", output.Clean(p.Flow), output.Clean(p.ProposalID), p.Outcome, output.Clean(p.Reason))
+		fmt.Fprintln(w, strings.TrimRight(line, " "))
 	}
 	return nil
 }

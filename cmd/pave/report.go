@@ -15,8 +15,8 @@ func invalidInput(message string) error { return flows.NewError(flows.CodeInvali
 type reportCmd struct {
 	Kind string    `arg:"" optional:"" help:"${enum}. savings sums what runs avoided; the others are by day." enum:"savings,savings-by-day,coverage,drift,reliability,adoption,adoption-by-agent,activity,follows" default:"savings"`
 	CSV  bool      `help:"As CSV; of reports by day." name:"csv" env:"PAVE_CSV"`
-	From time.Time `help:"Only runs from this time on (RFC 3339)." env:"PAVE_FROM" format:"2006-01-02T15:04:05Z07:00"`
-	To   time.Time `help:"Only runs before this time (RFC 3339)." env:"PAVE_TO" format:"2006-01-02T15:04:05Z07:00"`
+	From time.Time `help:"Only runs from this time on (RFC 3339, or a day of UTC)." env:"PAVE_FROM" placeholder:"TIME"`
+	To   time.Time `help:"Only runs before this time (RFC 3339, or a day of UTC)." env:"PAVE_TO" placeholder:"TIME"`
 }
 
 // Run prints a report.

@@ -38,6 +38,9 @@ func (c *reportCmd) byDay(e *env) error {
 			for i, column := range report.Columns {
 				titles[i] = strings.ToUpper(strings.ReplaceAll(column, "_", " "))
 			}
+			if len(report.Items) == 0 {
+				return nothingInTime(w)
+			}
 			t := output.NewTable(w, titles...)
 			for _, item := range report.Items {
 				cells := make([]string, len(report.Columns))
@@ -49,6 +52,12 @@ func (c *reportCmd) byDay(e *env) error {
 			return t.Flush()
 		})
 	})
+}
+
+// nothingInTime says that a report has no line, and where what is missing may be.
+func nothingInTime(w io.Writer) error {
+	_, err := fmt.Fprintln(w, "nothing to report in this time; a session counts once it was assembled, and by day only where its calls have a start")
+	return err
 }
 
 // shares are columns that are parts of a whole.
@@ -81,6 +90,9 @@ func (c *reportCmd) walks(e *env) error {
 				return err
 			}
 			return e.print(resp.GetBody(), func(w io.Writer) error {
+				if len(resp.JSON200.Days) == 0 {
+					return nothingInTime(w)
+				}
 				t := output.NewTable(w, "DAY", "AGENT", "CALLS", "SESSIONS")
 				for _, d := range resp.JSON200.Days {
 					t.Row(d.Day.String(), dash(d.Agent), fmt.Sprint(d.Calls), fmt.Sprint(d.Sessions))
@@ -93,6 +105,9 @@ func (c *reportCmd) walks(e *env) error {
 			return err
 		}
 		return e.print(resp.GetBody(), func(w io.Writer) error {
+			if len(resp.JSON200.Edges) == 0 {
+				return nothingInTime(w)
+			}
 			t := output.NewTable(w, "FROM", "TO", "COUNT", "OF ALL")
 			for _, x := range resp.JSON200.Edges {
 				t.Row(x.From, x.To, fmt.Sprint(x.Count), fmt.Sprintf("%.1f%%", 100*x.Confidence))

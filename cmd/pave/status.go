@@ -72,6 +72,9 @@ func printHeld(w io.Writer, s *gen.Service) {
 		keeps = fmt.Sprintf("%d days", s.RetentionDays)
 	}
 	fmt.Fprintf(w, "%d sessions with %d tool calls, kept %s; %d flow runs\n", s.Stored.Sessions, s.Stored.ToolCalls, keeps, s.Stored.Runs)
+	if n := s.Stored.WaitingSessions; n > 0 {
+		fmt.Fprintf(w, "  %d sessions have records that are not assembled yet; that happens a minute after the last one\n", n)
+	}
 	for _, l := range s.Lost {
 		fmt.Fprintf(w, "  not usable since %s: %d %s (%s, %s)\n", s.StartedAt.Format(time.RFC3339), l.Count, l.What, output.Clean(string(l.Via)), output.Clean(l.Reason))
 	}

@@ -16,8 +16,8 @@ import (
 )
 
 type usageCmd struct {
-	From time.Time `help:"Count from this time on (RFC 3339)." env:"PAVE_FROM" format:"2006-01-02T15:04:05Z07:00"`
-	To   time.Time `help:"Count before this time (RFC 3339)." env:"PAVE_TO" format:"2006-01-02T15:04:05Z07:00"`
+	From time.Time `help:"Count from this time on (RFC 3339, or a day of UTC)." env:"PAVE_FROM" placeholder:"TIME"`
+	To   time.Time `help:"Count before this time (RFC 3339, or a day of UTC)." env:"PAVE_TO" placeholder:"TIME"`
 }
 
 // Run says who used the installation.
