@@ -72,3 +72,31 @@ func TestHugeLoops(t *testing.T) {
 		require.NotNil(t, p.DataFlow.Steps[1].Each)
 	}
 }
+
+// Long sequences that each repeat in three sessions are more candidates than a pass examines, and each would save more
+// than a small routine: that is found nevertheless, and the result says how many were left.
+func TestMoreCandidatesThanExamined(t *testing.T) {
+	const blocks, length = 300, 100
+	var sessions []ingest.Session
+	for s := range 3 * blocks {
+		var words []string
+		for k := range length {
+			words = append(words, fmt.Sprintf("t%06d", (s/3)*length+k))
+		}
+		sessions = append(sessions, sessionOf(fmt.Sprintf("s%05d", s), strings.Join(words, " ")))
+	}
+	for i := range 12 {
+		sessions = append(sessions, findUse(100+i, j(`{"hit":"h-%d"}`, i), j(`{"hit":"h-%d"}`, i)))
+	}
+	r := mine(t, Options{MinShare: 1e-9, MaxEvaluated: 400}, sessions...)
+	require.NotNil(t, r.pattern("find > use"))
+	require.Len(t, r.Counted, 17, "no level is 0 and 16 are counted")
+	windows := blocks * (length - 16 + 1) // of 16 calls, each a path of its own
+	require.Equal(t, windows, r.Counted[16])
+	require.Greater(t, r.NotExamined, windows-400)
+	require.Less(t, r.NotExamined, windows)
+
+	few := mine(t, Options{MaxEvaluated: 400}, sessions[len(sessions)-12:]...)
+	require.NotNil(t, few.pattern("find > use"))
+	require.Zero(t, few.NotExamined)
+}

@@ -97,6 +97,7 @@ type miner struct {
 	loopsOpen map[string]bool
 
 	tried    map[int]bool
+	kept     int       // of the paths that may be examined, those for the most frequent ones of each length
 	censuses []*census // by path, nil for what was not asked for
 	pieces   []piece
 	proved   []proof
@@ -174,8 +175,8 @@ func (m *miner) many() bool { return len(m.whole.sessions) > manySessions }
 // index finds the path of a gram.
 func (m *miner) index(level int, id uint32) int { return m.offsets[level] + int(id) - 1 }
 
-// run examines candidates, best first, in batches: those that stand out, then frequent ones that do not, whose values
-// may still prove a routine, then what remains unserved. What a choice cuts gives its parts back as candidates.
+// run examines candidates, best first, in batches: those that stand out, and where they are too many the most frequent
+// ones of each length; then frequent ones that do not, whose values may still prove a routine, then what remains unserved. What a choice cuts gives its parts back as candidates.
 func (m *miner) run(ctx context.Context, src Source) error {
 	if m.options.MaxEvaluated < 0 {
 		return nil
@@ -184,14 +185,18 @@ func (m *miner) run(ctx context.Context, src Source) error {
 	if err := m.foresee(ctx, src, loops, pairs); err != nil {
 		return fmt.Errorf("read sessions: %w", err)
 	}
+	if len(m.ranked) > m.options.MaxEvaluated {
+		m.kept = m.options.MaxEvaluated / fairShare
+	}
 	next := func() []piece { return m.nextBatch(batchPatterns) }
+	fair := func() []piece { m.kept = 0; return m.fair(batchPatterns) }
 	weak := func() []piece { return m.weak(someWeak) }
 	unserved := func() []piece { return m.unserved(someUnserved) }
 	rest := func() []piece { return m.rest(batchPatterns) }
 	for _, stage := range []struct {
 		batch func() []piece
 		once  bool
-	}{{next, false}, {weak, true}, {next, false}, {unserved, true}, {next, false}, {rest, m.many()}} {
+	}{{next, false}, {fair, false}, {weak, true}, {next, false}, {unserved, true}, {next, false}, {rest, m.many()}} {
 		for {
 			batch := stage.batch()
 			if len(batch) == 0 {
@@ -263,7 +268,7 @@ func (m *miner) take(limit int, wanted func(i int) bool) []piece {
 
 // best takes the paths that would save most and marks them as tried.
 func (m *miner) best(order []int, limit int) []piece {
-	batch := m.savingMost(order, min(limit, m.options.MaxEvaluated-len(m.tried)))
+	batch := m.savingMost(order, min(limit, m.room()))
 	for _, p := range batch {
 		m.tried[p.path] = true
 	}
@@ -285,7 +290,7 @@ func (m *miner) savingMost(order []int, limit int) []piece {
 
 // nextBatch takes the waiting pieces, then the best candidates that nothing proved or picked makes redundant.
 func (m *miner) nextBatch(limit int) []piece {
-	limit = max(0, min(limit, m.options.MaxEvaluated-len(m.tried)))
+	limit = min(limit, m.room())
 	var batch []piece
 	for len(m.pieces) > 0 && len(batch) < limit {
 		p := m.pieces[0]
@@ -299,12 +304,66 @@ func (m *miner) nextBatch(limit int) []piece {
 		if len(batch) == limit {
 			break
 		}
-		if !m.tried[i] && !m.covered(i, batch) && m.stopOf(i) < 0 {
+		if m.open(i, batch) {
 			m.tried[i] = true
 			batch = append(batch, piece{path: i})
 		}
 	}
 	return batch
+}
+
+// room is how many more paths may be examined now.
+func (m *miner) room() int { return max(0, m.options.MaxEvaluated-len(m.tried)-m.kept) }
+
+// open reports whether a candidate waits to be examined.
+func (m *miner) open(i int, batch []piece) bool {
+	return !m.tried[i] && !m.covered(i, batch) && m.stopOf(i) < 0
+}
+
+// fairShare of the paths that are examined is kept where candidates are more: one in so many.
+const fairShare = 4
+
+// fair takes candidates of each length in turn, those that occur most often first: where a log has more long sequences
+// than are examined, each of which would save more, a shorter routine that stands out among its like has its turn, too.
+func (m *miner) fair(limit int) []piece {
+	limit = min(limit, m.room())
+	queues := make([][]int, len(m.table.levels))
+	for _, i := range m.ranked {
+		if !m.tried[i] {
+			queues[m.all[i].level] = append(queues[m.all[i].level], i)
+		}
+	}
+	for _, queue := range queues {
+		slices.SortStableFunc(queue, func(a, b int) int { return cmp.Compare(m.all[b].occ, m.all[a].occ) })
+	}
+	var batch []piece
+	for more := true; more; {
+		more = false
+		for level, queue := range queues {
+			for len(queue) > 0 && len(batch) < limit && !m.open(queue[0], batch) {
+				queue = queue[1:]
+			}
+			if len(queue) > 0 && len(batch) < limit {
+				m.tried[queue[0]] = true
+				batch, queue, more = append(batch, piece{path: queue[0]}), queue[1:], true
+			}
+			queues[level] = queue
+		}
+	}
+	return batch
+}
+
+// notExamined counts the candidates that the limit left, parts of flows apart.
+func (m *miner) notExamined() int {
+	n := 0
+	if m.options.MaxEvaluated >= 0 && m.room() == 0 {
+		for _, i := range m.ranked {
+			if m.open(i, nil) {
+				n++
+			}
+		}
+	}
+	return n
 }
 
 func (m *miner) covered(i int, batch []piece) bool {

@@ -30,6 +30,8 @@ type Result struct {
 	Patterns []Pattern
 	// Blocked are frequent paths that are not proposed as a whole, with what blocks them.
 	Blocked []Blocked
+	// NotExamined are frequent paths that stand out and were not looked at: others came first, up to Options.MaxEvaluated.
+	NotExamined int
 	// Counted is the number of frequent sequences before selection, by length (index = length).
 	Counted []int
 

@@ -15,7 +15,7 @@ func (m *miner) result() *Result {
 	r := &Result{From: m.options.Filter.From, To: m.options.Filter.To, Sessions: len(log.sessions), Calls: log.read,
 		Stretches: log.stretches(), RepeatCalls: log.repeats, RetryCalls: log.retries, FlowCalls: log.flowCalls,
 		SkippedCalls: log.skipped, LLMCalls: log.turns}
-	r.Counted = m.table.sizes()
+	r.Counted, r.NotExamined = m.table.sizes(), m.notExamined()
 	chosen := m.choose()
 	m.recount(chosen)
 	for i, steady := range m.stability(chosen) {

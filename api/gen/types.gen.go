@@ -2470,7 +2470,10 @@ type MiningRun struct {
 	LlmCalls     int         `json:"llm_calls,omitempty,omitzero"`
 	Mode         MiningMode  `json:"mode,omitempty,omitzero"`
 	Noise        []NoiseTool `json:"noise,omitempty,omitzero"`
-	Patterns     int         `json:"patterns,omitempty,omitzero"`
+
+	// NotExamined Frequent paths that stand out and were not looked at: others came first, up to mining.max_evaluated.
+	NotExamined int `json:"not_examined,omitempty,omitzero"`
+	Patterns    int `json:"patterns,omitempty,omitzero"`
 
 	// Phase Of a running pass: assemble, observe, infer, analyse, propose.
 	Phase       string        `json:"phase,omitempty,omitzero"`
