@@ -1,6 +1,7 @@
 package governance
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -94,7 +95,7 @@ func newKey(c *change, req KeyRequest) (store.KeyRow, string) {
 	row := store.KeyRow{Tenant: c.tenant, ID: c.s.newID(), Prefix: prefix, Hash: hash[:], Principal: req.Principal,
 		Scopes: strings.Join(scopes, " "), CreatedAt: c.at}
 	if req.ExpiresAt != nil {
-		row.ExpiresAt = *req.ExpiresAt
+		row.ExpiresAt, row.Lifetime = *req.ExpiresAt, req.ExpiresAt.Sub(c.at)
 	}
 	return row, secret
 }
@@ -145,8 +146,8 @@ func (s *Service) RevokeKey(ctx context.Context, actor Actor, id string) error {
 const DefaultGrace = 24 * time.Hour
 
 // RotateKey makes a successor of a key, for the same principal with the same scopes, and lets the old one end after
-// grace (0 means DefaultGrace, at most 30 days), so that both are valid while users change over. The successor lives as
-// long as the old one was made for.
+// grace (0 means DefaultGrace, at most 30 days), so that both are valid while users change over. Every other key of the line
+// that rotations made ends at once: at most two of it are valid. The successor lives as long as the old one was made for.
 func (s *Service) RotateKey(ctx context.Context, actor Actor, id string, grace time.Duration) (APIKey, string, error) {
 	if grace < 0 || grace > 30*24*time.Hour {
 		return APIKey{}, "", flows.NewError(flows.CodeInvalid, "the grace period is at most 30 days",
@@ -162,28 +163,63 @@ func (s *Service) RotateKey(ctx context.Context, actor Actor, id string, grace t
 		if err != nil {
 			return err
 		}
-		if old.Revoked || !old.ExpiresAt.IsZero() && !c.at.Before(old.ExpiresAt) {
+		if !validKey(old, c.at) {
 			return flows.NewError(flows.CodeConflict, "key "+id+" is not valid any more; create a new one")
 		}
 		req := KeyRequest{Principal: old.Principal, Scopes: apiKey(old).Scopes}
-		if !old.ExpiresAt.IsZero() {
-			until := c.at.Add(old.ExpiresAt.Sub(old.CreatedAt))
+		if old.Lifetime > 0 {
+			until := c.at.Add(old.Lifetime)
 			req.ExpiresAt = &until
 		}
+		ended, err := c.endOthers(old)
+		if err != nil {
+			return err
+		}
 		row, secret = newKey(c, req)
+		row.First = firstKey(old)
 		if err := c.InsertKey(row); err != nil {
 			return err
 		}
 		if err := c.ExpireKey(c.tenant, id, c.at.Add(grace)); err != nil {
 			return err
 		}
-		return c.audit("key.rotate", "key/"+id, map[string]any{"successor": row.ID, "prefix": row.Prefix, "old_ends_at": c.at.Add(grace)})
+		detail := map[string]any{"successor": row.ID, "prefix": row.Prefix, "old_ends_at": c.at.Add(grace)}
+		if len(ended) > 0 {
+			detail["ended"] = ended
+		}
+		return c.audit("key.rotate", "key/"+id, detail)
 	})
 	s.forgetKeys()
 	if err != nil {
 		return APIKey{}, "", err
 	}
 	return apiKey(row), secret, nil
+}
+
+// firstKey names the line of a key.
+func firstKey(key store.KeyRow) string { return cmp.Or(key.First, key.ID) }
+
+// validKey reports whether a key opens at a time.
+func validKey(key store.KeyRow, at time.Time) bool {
+	return !key.Revoked && (key.ExpiresAt.IsZero() || at.Before(key.ExpiresAt))
+}
+
+// endOthers ends the other valid keys of a key's line now, and returns their ids.
+func (c *change) endOthers(key store.KeyRow) (ended []string, err error) {
+	rows, err := c.Keys(c.tenant)
+	if err != nil {
+		return nil, err
+	}
+	for _, row := range rows {
+		if row.ID == key.ID || firstKey(row) != firstKey(key) || !validKey(row, c.at) {
+			continue
+		}
+		if err := c.ExpireKey(c.tenant, row.ID, c.at); err != nil {
+			return nil, err
+		}
+		ended = append(ended, row.ID)
+	}
+	return ended, nil
 }
 
 // key reads a key of the tenant by its id.
@@ -223,11 +259,11 @@ func (s *Service) Authenticate(ctx context.Context, secret string) (Actor, error
 		return Actor{}, visible(err)
 	}
 	hash := sha256.Sum256([]byte(secret))
-	if subtle.ConstantTimeCompare(hash[:], key.Hash) != 1 || key.Revoked {
+	if subtle.ConstantTimeCompare(hash[:], key.Hash) != 1 {
 		return Actor{}, refused
 	}
 	now := s.now()
-	if !key.ExpiresAt.IsZero() && !now.Before(key.ExpiresAt) {
+	if !validKey(key.KeyRow, now) {
 		return Actor{}, refused
 	}
 	s.touch(ctx, key.KeyRow, now)

@@ -2,8 +2,11 @@ package governance_test
 
 import (
 	"bytes"
+	"encoding/json"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -50,6 +53,56 @@ func TestKeysAuthenticateUntilRevokedOrExpired(t *testing.T) {
 	require.NoError(t, b.RevokeKey(ctx, admin, key.ID))
 	_, err = b.Authenticate(ctx, secret)
 	refused(t, flows.CodeUnauthenticated, err, "not valid")
+}
+
+// Of the keys that rotations made of one, the one that was rotated last and its successor are valid, whichever was rotated.
+func TestAtMostTwoKeysOfALineAreValid(t *testing.T) {
+	b := newBench(t)
+	secrets := map[string]string{}
+	opens := func(names ...string) {
+		t.Helper()
+		var open []string
+		for _, name := range slices.Sorted(maps.Keys(secrets)) {
+			if _, err := b.Authenticate(ctx, secrets[name]); err == nil {
+				open = append(open, name)
+			}
+		}
+		require.Equal(t, names, open)
+	}
+	first, secret, err := b.CreateKey(ctx, admin, governance.KeyRequest{Principal: "service:ci", Scopes: []governance.Scope{governance.ScopeRun}})
+	require.NoError(t, err)
+	secrets["a"] = secret
+	_, secrets["stranger"], err = b.CreateKey(ctx, admin, governance.KeyRequest{Principal: "service:ci", Scopes: []governance.Scope{governance.ScopeRun}})
+	require.NoError(t, err)
+
+	second, secret, err := b.RotateKey(ctx, admin, first.ID, time.Hour)
+	require.NoError(t, err)
+	secrets["b"] = secret
+	opens("a", "b", "stranger")
+
+	third, secret, err := b.RotateKey(ctx, admin, second.ID, time.Hour)
+	require.NoError(t, err)
+	secrets["c"] = secret
+	opens("b", "c", "stranger")
+	events, err := b.AuditBefore(ctx, admin, 0, 1)
+	require.NoError(t, err)
+	require.Equal(t, "key.rotate", events[0].Action)
+	var detail struct {
+		Successor string
+		Ended     []string
+	}
+	require.NoError(t, json.Unmarshal(events[0].Detail, &detail))
+	require.Equal(t, third.ID, detail.Successor)
+	require.Equal(t, []string{first.ID}, detail.Ended)
+
+	// Rotated once more, because the secret of its successor was lost: that one ends.
+	_, secrets["d"], err = b.RotateKey(ctx, admin, second.ID, time.Hour)
+	require.NoError(t, err)
+	opens("b", "d", "stranger")
+	_, _, err = b.RotateKey(ctx, admin, third.ID, time.Hour)
+	refused(t, flows.CodeConflict, err, "not valid any more")
+	b.clock.advance(2 * time.Hour)
+	opens("d", "stranger")
 }
 
 func TestKeyRequestsAreChecked(t *testing.T) {

@@ -227,7 +227,8 @@ func (c *change) nextVersion(e *entry, now content, asked string) (VersionBump, 
 	if err != nil || asked == "" {
 		return bump, err
 	}
-	if _, err := flows.ParseVersion(asked); err != nil {
+	version, err := flows.ParseVersion(asked)
+	if err != nil {
 		return bump, &flows.Error{Code: flows.CodeInvalid, Message: fmt.Sprintf("version %q is no semantic version such as 1.2.0", asked), Err: err,
 			Details: []flows.ErrorDetail{{Pointer: "/version", Code: "invalid", Detail: "use MAJOR.MINOR.PATCH"}}}
 	}
@@ -238,11 +239,34 @@ func (c *change) nextVersion(e *entry, now content, asked string) (VersionBump, 
 	if slices.ContainsFunc(rows, func(row store.FlowVersionRow) bool { return row.Version == asked }) {
 		return bump, flows.NewError(flows.CodeExists, fmt.Sprintf("flow %s has a version %s already; take a higher one", e.Flow.Name, asked))
 	}
+	if err := checkHigher(rows, version); err != nil {
+		return bump, err
+	}
 	if asked != bump.To {
 		bump.Reasons = append(bump.Reasons, fmt.Sprintf("the version was asked for; the change itself calls for %s", bump.To))
 		bump.To = asked
 	}
 	return bump, nil
+}
+
+// checkHigher refuses a version that does not come after the active one: whoever reads the numbers would take it for the older
+// of the two. Going back is a rollback, to a version that was reviewed.
+func checkHigher(rows []store.FlowVersionRow, asked flows.Version) error {
+	at := slices.IndexFunc(rows, func(row store.FlowVersionRow) bool { return row.Active })
+	if at < 0 {
+		return nil
+	}
+	name, served := rows[at].Name, rows[at].Version
+	active, err := flows.ParseVersion(served)
+	if err != nil {
+		return fmt.Errorf("stored version of %s: %w", name, err)
+	}
+	if asked.Compare(active) > 0 {
+		return nil
+	}
+	return flows.NewError(flows.CodeConflict, fmt.Sprintf("version %s does not come after %s, the active version of %s: take a higher one; "+
+		"an earlier version comes back by a rollback (pave flows rollback %s)", asked, served, name, name),
+		flows.ErrorDetail{Pointer: "/version", Code: "out_of_range", Detail: "higher than " + served})
 }
 
 func (c *change) insertVersion(v *FlowVersion, pins map[string]string, check *ReplayCheck) error {

@@ -191,9 +191,22 @@ func TestPromoteRefusals(t *testing.T) {
 		b.approve(id, bob)
 		_, err = b.Promote(ctx, bob, id, governance.PromoteRequest{Version: "2.3.4"})
 		refused(t, flows.CodeExists, err, "2.3.4")
+		for _, lower := range []string{"0.0.1", "2.3.3", "2.3.4-rc.1", "2.3.4+build"} {
+			_, err = b.Promote(ctx, bob, id, governance.PromoteRequest{Version: lower})
+			refused(t, flows.CodeConflict, err, "version "+lower+" does not come after 2.3.4, the active version of f: take a higher one; an earlier version comes back by a rollback (pave flows rollback f)")
+		}
 		v, err = b.Promote(ctx, bob, id, governance.PromoteRequest{})
 		require.NoError(t, err)
 		require.Equal(t, "2.3.5", v.Flow.Version, "only words changed")
+
+		_, err = b.Rollback(ctx, bob, "f", governance.RollbackRequest{To: "2.3.4", Reason: "worse"})
+		require.NoError(t, err)
+		next.Description = "Once more."
+		id = b.one(candidate(next, "k", 10, 100)).ProposalID
+		b.approve(id, bob)
+		v, err = b.Promote(ctx, bob, id, governance.PromoteRequest{Version: "2.3.5-rc.1"})
+		require.NoError(t, err, "2.3.5 was taken back, so that 2.3.4 is what a version comes after")
+		require.Equal(t, "2.3.5-rc.1", v.Flow.Version)
 	})
 }
 

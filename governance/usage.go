@@ -40,7 +40,7 @@ func (s *Service) Usage(ctx context.Context, actor Actor, from, to time.Time) ([
 		now := s.now()
 		for _, key := range keys {
 			u := of(key.Principal)
-			if !key.Revoked && (key.ExpiresAt.IsZero() || key.ExpiresAt.After(now)) {
+			if validKey(key, now) {
 				u.Keys++
 			}
 			if key.LastUsed.After(u.LastUsed) {

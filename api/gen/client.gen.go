@@ -118,12 +118,16 @@ type ClientInterface interface {
 
 	// RotateAPIKeyWithBody Make the successor of a key; both are valid for a while.
 	//
+	// Every other key that came of rotating the same first key ends at once, so that at most two of them are valid.
+	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/api-keys/{id}/rotate (the `RotateAPIKey` operationId).
 	RotateAPIKeyWithBody(ctx context.Context, id ID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// RotateAPIKey Make the successor of a key; both are valid for a while.
+	//
+	// Every other key that came of rotating the same first key ends at once, so that at most two of them are valid.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -1314,6 +1318,8 @@ func (c *Client) RevokeAPIKey(ctx context.Context, id ID, reqEditors ...RequestE
 
 // RotateAPIKeyWithBody Make the successor of a key; both are valid for a while.
 //
+// Every other key that came of rotating the same first key ends at once, so that at most two of them are valid.
+//
 // Takes any type of body and a specified content type.
 //
 // Corresponds with POST /api/v1/api-keys/{id}/rotate (the `RotateAPIKey` operationId).
@@ -1330,6 +1336,8 @@ func (c *Client) RotateAPIKeyWithBody(ctx context.Context, id ID, contentType st
 }
 
 // RotateAPIKey Make the successor of a key; both are valid for a while.
+//
+// Every other key that came of rotating the same first key ends at once, so that at most two of them are valid.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -9768,12 +9776,16 @@ type ClientWithResponsesInterface interface {
 
 	// RotateAPIKeyWithBodyWithResponse Make the successor of a key; both are valid for a while.
 	//
+	// Every other key that came of rotating the same first key ends at once, so that at most two of them are valid.
+	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/api-keys/{id}/rotate (the `RotateAPIKey` operationId).
 	RotateAPIKeyWithBodyWithResponse(ctx context.Context, id ID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RotateAPIKeyResponse, error)
 
 	// RotateAPIKeyWithResponse Make the successor of a key; both are valid for a while.
+	//
+	// Every other key that came of rotating the same first key ends at once, so that at most two of them are valid.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -17059,6 +17071,8 @@ func (c *ClientWithResponses) RevokeAPIKeyWithResponse(ctx context.Context, id I
 
 // RotateAPIKeyWithBodyWithResponse Make the successor of a key; both are valid for a while.
 //
+// Every other key that came of rotating the same first key ends at once, so that at most two of them are valid.
+//
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /api/v1/api-keys/{id}/rotate (the `RotateAPIKey` operationId).
@@ -17071,6 +17085,8 @@ func (c *ClientWithResponses) RotateAPIKeyWithBodyWithResponse(ctx context.Conte
 }
 
 // RotateAPIKeyWithResponse Make the successor of a key; both are valid for a while.
+//
+// Every other key that came of rotating the same first key ends at once, so that at most two of them are valid.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //

@@ -2779,7 +2779,7 @@ type PromoteRequest struct {
 	// with the code `outside_rollout`, and over MCP handed back before the first step.
 	Rollout float64 `json:"rollout,omitempty,omitzero"`
 
-	// Version SemVer; default 1.0.0 or the next one
+	// Version SemVer, higher than the active version; default 1.0.0 or the next one
 	Version string `json:"version,omitempty,omitzero"`
 }
 

@@ -13,7 +13,7 @@ import (
 type keysCmd struct {
 	Create keysCreateCmd `cmd:"" help:"Make a key and print its secret once."`
 	List   keysListCmd   `cmd:"" help:"List keys without their secrets."`
-	Rotate keysRotateCmd `cmd:"" help:"Make the successor of a key; both are valid for a while."`
+	Rotate keysRotateCmd `cmd:"" help:"Make the successor of a key; both are valid for a while, and no others of its line."`
 	Revoke keysRevokeCmd `cmd:"" help:"Revoke a key."`
 }
 

@@ -14,14 +14,18 @@ type KeyRow struct {
 	ExpiresAt time.Time // zero: never
 	LastUsed  time.Time // zero: never
 	Revoked   bool
+	First     string // id of the first key of the line that rotations made; "" when it is that one
+	// Lifetime is what the key was made for, 0 for ever; ExpiresAt may have come nearer since.
+	Lifetime time.Duration
 }
 
-const keyColumns = `tenant, id, prefix, hash, principal, scopes, created_at, expires_at, last_used, revoked`
+const keyColumns = `tenant, id, prefix, hash, principal, scopes, created_at, expires_at, last_used, revoked, first_key, lifetime`
 
 func scanKey(s scanner) (k KeyRow, err error) {
-	var created, expires, used int64
-	err = s.Scan(&k.Tenant, &k.ID, &k.Prefix, &k.Hash, &k.Principal, &k.Scopes, &created, &expires, &used, &k.Revoked)
+	var created, expires, used, lifetime int64
+	err = s.Scan(&k.Tenant, &k.ID, &k.Prefix, &k.Hash, &k.Principal, &k.Scopes, &created, &expires, &used, &k.Revoked, &k.First, &lifetime)
 	k.CreatedAt, k.ExpiresAt, k.LastUsed = fromMicros(created), fromMicros(expires), fromMicros(used)
+	k.Lifetime = time.Duration(lifetime) * time.Microsecond
 	return k, err
 }
 
@@ -41,8 +45,8 @@ func (tx *Tx) InsertKey(k KeyRow) error {
 		k.Tenant, k.Principal, micros(k.CreatedAt)); err != nil {
 		return err
 	}
-	_, err := tx.exec(`INSERT INTO api_keys (`+keyColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, k.Tenant, k.ID, k.Prefix, k.Hash,
-		k.Principal, k.Scopes, micros(k.CreatedAt), micros(k.ExpiresAt), micros(k.LastUsed), k.Revoked)
+	_, err := tx.exec(`INSERT INTO api_keys (`+keyColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, k.Tenant, k.ID, k.Prefix, k.Hash,
+		k.Principal, k.Scopes, micros(k.CreatedAt), micros(k.ExpiresAt), micros(k.LastUsed), k.Revoked, k.First, k.Lifetime.Microseconds())
 	return err
 }
 
