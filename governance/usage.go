@@ -18,7 +18,7 @@ type Usage struct {
 	Runs      int64     // flow runs that it started, dry runs left out
 	Succeeded int64     // of these
 	DryRuns   int64
-	Changes   int64 // audited
+	Changes   int64 // audited, without starts of runs and calls over MCP
 }
 
 // Usage lists who used the installation in [from, to), zero leaves a side open: every principal that has a key, ran a flow or

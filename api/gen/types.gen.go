@@ -2727,7 +2727,7 @@ type Policy struct {
 
 // PrincipalUsage defines model for PrincipalUsage.
 type PrincipalUsage struct {
-	// Changes Events of the audit log.
+	// Changes Events of the audit log, without starts of runs and calls over MCP.
 	Changes int64 `json:"changes"`
 	DryRuns int64 `json:"dry_runs"`
 

@@ -377,10 +377,8 @@ func (s *Service) begin(ctx context.Context, req *Request, l *live, how begun) (
 		if err := tx.InsertCheckpoint(l.tenant, store.CheckpointRow{RunID: run.ID, Begun: sealed}); err != nil {
 			return err
 		}
-		if req.Force {
-			if err := s.audit(tx, l.actor, "run.force", run.ID, map[string]any{"flow": run.Flow + "@" + run.Version}); err != nil {
-				return err
-			}
+		if err := s.auditStart(tx, l, req.Force); err != nil {
+			return err
 		}
 		return tx.InsertRun(l.tenant, store.RunRow{ID: run.ID, Flow: run.Flow, Version: run.Version, State: run.State, Caller: run.Caller,
 			DryRun: run.DryRun, Started: run.Started, TraceID: how.TraceID, Body: raw})
@@ -412,6 +410,18 @@ func (s *Service) audit(tx *store.Tx, by governance.Actor, action, runID string,
 		return err
 	}
 	return tx.Audit(tenant(by), row)
+}
+
+// auditStart notes who started a run, of which version.
+func (s *Service) auditStart(tx *store.Tx, l *live, forced bool) error {
+	action, detail := "run.start", map[string]any{"flow": l.run.Flow + "@" + l.run.Version}
+	if forced {
+		action = "run.force"
+	}
+	if l.run.DryRun {
+		detail["dry_run"] = true
+	}
+	return s.audit(tx, l.actor, action, l.run.ID, detail)
 }
 
 func errFull(n int) error {
