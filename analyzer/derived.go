@@ -103,7 +103,11 @@ func (b *minedDraft) expression(k int, d *observer.Derived) (string, refusal) {
 	var parts []string
 	for _, p := range d.Parts {
 		if !p.Place {
-			parts = append(parts, string(value.Encode(p.Text)))
+			fixed := any(p.Text)
+			if p.Value != nil {
+				fixed = p.Value
+			}
+			parts = append(parts, string(value.Encode(fixed)))
 			continue
 		}
 		text, r := b.place(k, p)
@@ -129,7 +133,11 @@ func (b *minedDraft) expression(k int, d *observer.Derived) (string, refusal) {
 		if r != "" {
 			return "", r
 		}
-		return fmt.Sprintf("%s.filter(e, %s == %s)[0]%s", list, "e"+selectors(d.Field), parts[0], selectors(d.Take)), ""
+		is := fmt.Sprintf("e%s == %s", selectors(d.Field), parts[0])
+		if tokens, _ := value.ParsePointer(d.Field); len(tokens) == 1 { // elements without the field are none
+			is = fmt.Sprintf("%s in e && %s", value.Encode(tokens[0]), is)
+		}
+		return fmt.Sprintf("%s.filter(e, %s)[0]%s", list, is, selectors(d.Take)), ""
 	}
 	return "", refuse("an argument of %s is derived in a way that flows cannot say: %s", name, d.Form)
 }

@@ -495,7 +495,7 @@ func TestGuardForTheOnlyElement(t *testing.T) {
 // Derived values are expressions over what the steps before returned.
 func TestDerivedValues(t *testing.T) {
 	find := tool("find", object("q"), "", flows.EffectRead)
-	v, err := value.Decode([]byte(`{"q":"red","find":{"no":41,"code":"0042","rate":"2.50","text":"Ticket #17: a/b/c","a b":[{"id":"r1","colour":"blue"},{"id":"r2","colour":"red"}]}}`))
+	v, err := value.Decode([]byte(`{"q":"red","find":{"no":41,"code":"0042","rate":"2.50","text":"Ticket #17: a/b/c","a b":[{"id":"r1","colour":"blue"},{"id":"r2","colour":"red"},{"id":"r3","colour":"grey","mine":true}]}}`))
 	require.NoError(t, err)
 	context := v.(map[string]any)
 	for want, d := range map[any]observer.Derived{
@@ -503,6 +503,8 @@ func TestDerivedValues(t *testing.T) {
 		int64(42): {Form: observer.FormNumber, Parts: []observer.Part{{Place: true, Pointer: "/code"}}},
 		`"41"-r1`: {Form: observer.FormTemplate, Parts: []observer.Part{{Text: `"`}, {Place: true, Pointer: "/no"}, {Text: `"-`}, {Place: true, Pointer: "/a b/0/id"}}},
 		"r2":      {Form: observer.FormSelect, List: "/a b", Field: "/colour", Take: "/id", Parts: []observer.Part{{Place: true, Arg: "q"}}},
+		"r1":      {Form: observer.FormSelect, List: "/a b", Field: "/colour", Take: "/id", Parts: []observer.Part{{Value: "blue"}}},
+		"r3":      {Form: observer.FormSelect, List: "/a b", Field: "/mine", Take: "/id", Parts: []observer.Part{{Value: true}}},
 		2.5:       {Form: observer.FormDecimal, Parts: []observer.Part{{Place: true, Pointer: "/rate"}}},
 		"17":      {Form: observer.FormPart, After: "#", Before: ":", Parts: []observer.Part{{Place: true, Pointer: "/text"}}},
 		"c":       {Form: observer.FormPart, After: "/", Last: true, Parts: []observer.Part{{Place: true, Pointer: "/text"}}},

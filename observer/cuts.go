@@ -1,8 +1,11 @@
 package observer
 
 import (
+	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"pave/flows/value"
 )
 
 // Limits of parts of texts.
@@ -150,8 +153,9 @@ func tokensOn(text string, n int) (out []string) {
 	return out
 }
 
-// reveals reports whether a form has a fixed text that looks personal or secret.
-func (d *decision) reveals(s source) bool {
+// reveals reports whether a form has a fixed text or value that looks personal or secret, or is that of too few sessions or
+// agents to be in a flow.
+func (d *decision) reveals(a argument, s source) bool {
 	if s.derived == 0 {
 		return false
 	}
@@ -161,5 +165,11 @@ func (d *decision) reveals(s source) bool {
 			return true
 		}
 	}
-	return false
+	if !d.forms.byWord(s.derived) {
+		return false
+	}
+	word := f.constants[1]
+	tokens, _ := value.ParsePointer(f.field)
+	return d.personal(tokens[len(tokens)-1], hashOf(d.seed, word), word) ||
+		!d.widely(a, func(r *argRecord) bool { return slices.Contains(r.sources, s) })
 }

@@ -183,6 +183,9 @@ func (d *decision) explain(a argument) explanation {
 		best, ok = d.named(a, x.copies, constant)
 		x.ambiguous = ok || len(x.copies) > 0 && !uninformative(constant)
 	}
+	if constHeld == 0 {
+		d.alwaysGiven(a)
+	}
 	x.known = d.knowledge(a)
 	switch {
 	case ok && best.held >= constHeld && d.trusted(a, best, x.distinct, x.known) && d.validated(a, true, x.known):
@@ -312,10 +315,12 @@ func (d *decision) copies(a argument, x *explanation) []candidate {
 	var out []candidate
 	for s, held := range votes {
 		x.bestCopy = max(x.bestCopy, float64(held)/float64(len(a.in)))
-		if held < minVotes || d.reveals(s) {
+		if held < minVotes || d.reveals(a, s) {
 			continue
 		}
-		x.part = append(x.part, candidate{source: s, held: held})
+		if !d.forms.byWord(s.derived) { // some element nearly always has a word of its own
+			x.part = append(x.part, candidate{source: s, held: held})
+		}
 		if d.options.accepted(held, len(a.in)) {
 			out = append(out, candidate{source: s, held: held})
 		}
@@ -360,7 +365,7 @@ func rankBool(first bool) int {
 }
 
 // chance is the rate at which the source equals the argument across sessions: the source of one occurrence paired
-// with the argument of another session's.
+// with the argument of another session's. Of a derived source the occurrences in which it gave the argument stand for all.
 func (d *decision) chance(a argument, s source) float64 {
 	type cell struct {
 		session string
@@ -369,12 +374,22 @@ func (d *decision) chance(a argument, s source) float64 {
 	sources, bySession := map[uint64]int{}, map[cell]int{}
 	perSession := map[string]int{}
 	total := 0
+	has := func(r int, h uint64) {
+		sources[h]++
+		bySession[cell{d.records[r].session, h}]++
+		perSession[d.records[r].session]++
+		total++
+	}
 	for r := range d.records {
 		if h, ok := d.records[r].at(s); ok {
-			sources[h]++
-			bySession[cell{d.records[r].session, h}]++
-			perSession[d.records[r].session]++
-			total++
+			has(r, h)
+		}
+	}
+	if s.derived > 0 {
+		for _, p := range a.in {
+			if slices.Contains(p.arg.sources, s) {
+				has(p.record, p.arg.hash)
+			}
 		}
 	}
 	equal, pairs := 0, 0
@@ -443,6 +458,25 @@ func (d *decision) constant(a argument, x *explanation) (v any, held int) {
 		return nil, 0
 	}
 	return v, held
+}
+
+// alwaysGiven marks what is always the same but may be no constant: callers know it as well as the agents did.
+func (d *decision) alwaysGiven(a argument) {
+	top := mostFrequent(a)
+	held := 0
+	for _, p := range a.in {
+		if p.arg.hash == top {
+			held++
+		}
+	}
+	if !d.options.accepted(held, len(a.in)) || !d.rightIn(d.options.MinSure, held, len(a.in)) {
+		return
+	}
+	for _, p := range a.in {
+		if p.arg.hash == top && !p.arg.origin.known() {
+			p.arg.origin = originAlways
+		}
+	}
 }
 
 // named is the choice where only one value was ever seen, so that a copy and a constant cannot be told apart: a copy

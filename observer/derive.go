@@ -18,12 +18,13 @@ type form struct {
 	// the last.
 	holes []source
 	texts []string
-	// FormSelect: holes has the list, and the argument that its field is compared with.
+	// FormSelect: holes has the list, and the argument that its field is compared with; or constants has the value for it.
 	field, take string
 	// FormPart: the delimiters, and whether it is the last of the first one that counts.
 	after, before string
 	last          bool
-	// FormBuilt: the value with the number of a part in place of each leaf. A hole is that of a part, unless constants has it.
+	// FormBuilt: the value with the number of a part in place of each leaf. A hole is that of a part, unless constants has it;
+	// of FormSelect, too.
 	shape     any
 	constants map[int]any
 }
@@ -53,6 +54,8 @@ func (t *derivedTable) id(f form) uint32 {
 	}
 	if f.kind == FormBuilt {
 		key = append(append(key, 3), value.Encode(f.shape)...)
+	}
+	if len(f.constants) > 0 {
 		for i := range f.holes {
 			if v, ok := f.constants[i]; ok {
 				key = append(append(append(key, 4), value.Encode(int64(i))...), value.Encode(v)...)
@@ -78,9 +81,14 @@ func (t *derivedTable) rank(id uint32) int {
 	case FormText, FormNumber, FormDecimal:
 		return 1
 	case FormSelect, FormPart, FormBuilt:
-		return 2
+		return 2 + len(f.constants)
 	}
 	return 2 + len(f.holes)
+}
+
+// byWord reports whether a form tells an element of a list by what is always the same.
+func (t *derivedTable) byWord(id uint32) bool {
+	return id > 0 && t.forms[id].kind == FormSelect && len(t.forms[id].constants) > 0
 }
 
 // write puts a form down with pointers.
@@ -95,7 +103,11 @@ func (t *derivedTable) write(id uint32, paths *pathTable) *Derived {
 	}
 	if f.kind == FormSelect {
 		out.Step, out.List, out.Field, out.Take = f.holes[0].step, paths.pointer(f.holes[0].path, false), f.field, f.take
-		out.Parts = []Part{place(f.holes[1])}
+		if v, ok := f.constants[1]; ok {
+			out.Parts = []Part{{Value: v}}
+		} else {
+			out.Parts = []Part{place(f.holes[1])}
+		}
 		return out
 	}
 	out.After, out.Before, out.Last, out.Shape = f.after, f.before, f.last, f.shape
@@ -146,6 +158,9 @@ func (d *Derived) explain() string {
 		}
 		return fmt.Sprintf("The text %q with values in it.", text.String())
 	case FormSelect:
+		if p := d.Parts[0]; !p.Place {
+			return fmt.Sprintf("Of the first element whose %s is %s.", d.Field, value.Encode(p.Value))
+		}
 		return fmt.Sprintf("Of the first element whose %s is what an earlier step was asked for.", d.Field)
 	case FormPart:
 		from, to := "from its start", "to its end"
@@ -218,8 +233,8 @@ func (x *examination) converted(k int, other any, kind DerivedForm) (out []sourc
 	return out
 }
 
-// selections are elements of lists that hold v and have a field equal to an argument of an earlier step, and no element
-// before them has.
+// selections are elements of lists that hold v and have a field equal to an argument of an earlier step, or to a word that
+// may always be the same, and no element before them has.
 func (x *examination) selections(k int, v any, copies []source) (out []source) {
 	m := x.view.miner
 	for _, c := range copies {
@@ -241,13 +256,26 @@ func (x *examination) selections(k int, v any, copies []source) (out []source) {
 			continue
 		}
 		for _, field := range sortedKeys(object) {
-			text, ok := object[field].(string)
-			if pointer := "/" + value.Escape(field); ok && len(text) >= minConverted && pointer != take {
-				out = append(out, x.named(k, c.step, list, pointer, take, text, int(m.paths.steps[element].index))...)
+			pointer, index := "/"+value.Escape(field), int(m.paths.steps[element].index)
+			if text, ok := object[field].(string); ok && len(text) >= minConverted && pointer != take {
+				out = append(out, x.named(k, c.step, list, pointer, take, text, index)...)
+			}
+			if word := object[field]; isWord(word) && pointer != take && len(out) < maxMatches && x.firstWith(c.step, list, pointer, word, index) {
+				id := m.forms.id(form{kind: FormSelect, holes: []source{{step: c.step, path: list}, {}}, constants: map[int]any{1: word}, field: pointer, take: take})
+				out = append(out, source{step: c.step, derived: id})
 			}
 		}
 	}
 	return out
+}
+
+// maxWord is the longest text that an element may be told by in all occurrences, in bytes.
+const maxWord = 40
+
+// isWord reports whether an element may be told by a value that is always the same: a kind, a state, a mark.
+func isWord(v any) bool {
+	text, ok := v.(string)
+	return ok && len(text) >= minConverted && len(text) <= maxWord || v == true
 }
 
 // named makes selections of the element at an index by a field with this text, for each earlier argument that says it.
@@ -267,8 +295,8 @@ func (x *examination) named(k, step int, list uint32, field, take, text string, 
 	return out
 }
 
-// firstWith reports whether no element of a list before the index has the text in its field.
-func (x *examination) firstWith(step int, list uint32, field, text string, index int) bool {
+// firstWith reports whether no element of a list before the index has the value in its field.
+func (x *examination) firstWith(step int, list uint32, field string, v any, index int) bool {
 	result := x.result(step)
 	at := slices.Index(result.paths, list)
 	if at < 0 {
@@ -276,7 +304,7 @@ func (x *examination) firstWith(step int, list uint32, field, text string, index
 	}
 	elements, _ := result.values[at].([]any)
 	for i := range min(index, len(elements)) {
-		if v, ok := value.Lookup(elements[i], field); ok && value.Equal(v, text) {
+		if other, ok := value.Lookup(elements[i], field); ok && value.Equal(other, v) {
 			return false
 		}
 	}

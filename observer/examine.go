@@ -189,7 +189,8 @@ func (m *miner) judge(p piece, e evidence, c *census) {
 			tools[last], c.failures, c.occ))
 		return
 	case c.occ == 0: // of a sample, which has calls of many days
-		m.block(p, "not_steady", -1, fmt.Sprintf("Its occurrences lie close together in time: a sample of %d sessions has none.", len(m.log.sessions)))
+		m.block(p, "not_sampled", -1, fmt.Sprintf("None of its occurrences is in the sample of %d of %d sessions whose values were looked at, as is usual where they lie close together in time.",
+			len(m.log.sessions), len(m.whole.sessions)))
 		return
 	case len(e.windows) == 0:
 		m.block(p, "no_values", -1,

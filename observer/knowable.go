@@ -51,6 +51,10 @@ func (d *decision) setInput(flow *ArgFlow, x *explanation) {
 		flow.Evidence.Held += n
 	}
 	d.cite(&flow.Evidence, a, known)
+	if n := k.classes[originAlways]; n > 0 {
+		flow.Evidence.Note = fmt.Sprintf("It was the same value in %d of %d occurrences, which stands in no flow: it looks personal or secret, or is that of few sessions or of one agent.", n, len(a.in))
+		return
+	}
 	if missed := len(a.in) - flow.Evidence.Held; missed > 0 {
 		flow.Evidence.Note = fmt.Sprintf("In %d of %d occurrences the value could not be known before the flow.", missed, len(a.in))
 	}
@@ -113,7 +117,7 @@ func (d *decision) nearest(x *explanation) string {
 // originNames say where callers had an input's value from, by class.
 var originNames = [originNowhere]string{
 	originTrivial: "the caller's decision", originText: "user text", originEarlier: "earlier result",
-	originFirst: "first step", originWritten: "written by the caller",
+	originFirst: "first step", originWritten: "written by the caller", originAlways: "always the same",
 }
 
 // inputs names the inputs of the flow in the order of their first use.

@@ -259,7 +259,7 @@ type Input struct {
 	Step     int // first step that uses it
 	Arg      string
 	List     bool   // a list of values of the argument
-	Origin   string // "user text", "earlier result", "first step"
+	Origin   string // "user text", "earlier result", "first step", "always the same"
 	Examples []any  // a few, never secrets
 	// ExampleSessions are the sessions that the examples are from, so that they can go with them.
 	ExampleSessions []string
@@ -271,7 +271,7 @@ type Blocked struct {
 	Tools       []string
 	Occurrences int
 	Sessions    int
-	Reason      string // choice, branch, support, not_significant, not_steady, errors, redundant, no_values, no_saving
+	Reason      string // choice, branch, support, not_significant, not_steady, not_sampled, errors, redundant, no_values, no_saving
 	Step        int    // the step whose argument or continuation blocks; -1 when none
 	Arg         string // for choice: the argument
 	Detail      string // one sentence: what blocks

@@ -10,7 +10,8 @@ import (
 // What recorded values may be shown, or stand in a flow. Values are compared by hashes under a random seed of the pass
 // (hashOf), which nothing keeps; what a result holds of values themselves are constants and a few examples of inputs, and
 // these have to pass: nothing that looks personal or secret, by itself or by the name that it has; and of constants, seen
-// in several sessions and, where agents are known, with several of them. What one of them always gives is an input.
+// in several sessions and, where agents are known, with several of them. What is always the same and may be no constant is
+// an input: callers know what they always give.
 
 // finder finds secrets and addresses of people in texts.
 var finder = secrets.New(secrets.Options{Emails: true})
@@ -71,6 +72,11 @@ func (m *inference) personal(name string, hash uint64, v any) bool {
 
 // mayBeConstant reports whether the value with this hash may be a constant of the flow.
 func (d *decision) mayBeConstant(a argument, hash uint64, v any) bool {
+	return d.widely(a, func(r *argRecord) bool { return r.hash == hash }) && !d.personal(a.name, hash, v)
+}
+
+// widely reports whether occurrences of enough sessions and agents, where these are known, hold.
+func (d *decision) widely(a argument, holds func(*argRecord) bool) bool {
 	sessions, agents, all := map[string]struct{}{}, map[uint32]struct{}{}, map[uint32]struct{}{}
 	for _, p := range a.in {
 		r := &d.records[p.record]
@@ -78,7 +84,7 @@ func (d *decision) mayBeConstant(a argument, hash uint64, v any) bool {
 		if known {
 			all[agent] = struct{}{}
 		}
-		if p.arg.hash != hash {
+		if !holds(p.arg) {
 			continue
 		}
 		sessions[r.session] = struct{}{}
@@ -86,7 +92,7 @@ func (d *decision) mayBeConstant(a argument, hash uint64, v any) bool {
 			agents[agent] = struct{}{}
 		}
 	}
-	return len(sessions) >= d.options.ConstSession && len(agents) >= min(d.options.ConstAgents, len(all)) && !d.personal(a.name, hash, v)
+	return len(sessions) >= d.options.ConstSession && len(agents) >= min(d.options.ConstAgents, len(all))
 }
 
 // agentOf is the agent of a stretch, where its name is known.

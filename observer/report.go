@@ -294,6 +294,10 @@ func (b *Blocked) remedy() string {
 		return "More sessions, if it is a routine; or values that one step takes from another."
 	case "not_steady":
 		return fmt.Sprintf("Occurrences in %d of the last %d weeks.", steadyWeeks, recentWeeks)
+	case "not_sampled":
+		return "A higher mining.sample_sessions; a negative one looks at all sessions."
+	case "no_saving":
+		return "Nothing, as long as the model asks for all of them at once."
 	case "support":
 		return "A higher mining.max_evaluated."
 	}

@@ -113,8 +113,9 @@ func TestBurstsAreSaid(t *testing.T) {
 	require.Nil(t, r.pattern("lift > drop"))
 	b := r.blockedPath("lift > drop")
 	require.NotNil(t, b)
-	require.Equal(t, []any{"not_steady", bursts}, []any{b.Reason, b.Occurrences})
-	require.Contains(t, b.Detail, "close together in time")
+	require.Equal(t, []any{"not_sampled", bursts}, []any{b.Reason, b.Occurrences})
+	require.Contains(t, b.Detail, fmt.Sprintf("of %d sessions", len(sessions)))
+	require.Contains(t, b.Unblock, "mining.sample_sessions")
 
 	options.SampleSessions = -1
 	require.NotNil(t, mine(t, options, sessions...).pattern("lift > drop"))
