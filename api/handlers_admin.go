@@ -178,7 +178,7 @@ func (h *handlers) GetSavingsReport(ctx context.Context, r gen.GetSavingsReportR
 
 func flowSavings(f governance.FlowSavings) gen.FlowSavings {
 	return gen.FlowSavings{
-		Flow: f.Flow, Version: f.Version, Runs: f.Runs, Succeeded: f.Succeeded, Failed: f.Failed, HandedBack: f.HandedBack,
+		Flow: f.Flow, Version: f.Version, Runs: f.Runs, Succeeded: f.Succeeded, Failed: f.Failed, HandedBack: f.HandedBack, Denied: f.Denied,
 		RunTimeMs: f.RunTime.Milliseconds(),
 		Measured: gen.MeasuredSavings{LlmCalls: figure(f.LLMCalls), Tokens: figure(f.Tokens), CostUsd: figure(f.CostUSD),
 			LatencyMs: figure(f.LatencyMS), Basis: f.Basis},

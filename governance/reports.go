@@ -41,7 +41,8 @@ var ReportKinds = []ReportKind{ReportSavings, ReportCoverage, ReportDrift, Repor
 //     active flows, flow_steps those that flows made; coverage is both as a share of tool_calls, realised the second.
 //   - drift: walks by hand, exact ones, conformance (exact / walks), taken_out: times that the version was sent to
 //     needs_review because a tool changed or it did not hold.
-//   - reliability: runs, succeeded, failed, handed_back, failure_rate, mean_duration_ms.
+//   - reliability: runs, succeeded, failed, handed_back, denied, failure_rate (failed / runs that were not denied),
+//     mean_duration_ms.
 //   - adoption: runs, walks by hand, adoption (runs / both).
 //   - adoption-by-agent: of each agent, as its telemetry names it: flow_calls that its telemetry has, walks by hand,
 //     adoption (flow_calls / both). Calls by agents that send no telemetry are in none of its rows.
@@ -154,7 +155,7 @@ func (d *reportData) table(kind ReportKind) (columns []string, rows [][]any) {
 	case ReportAgents:
 		return d.byAgent()
 	}
-	columns = []string{"day", "flow", "version", "runs", "succeeded", "failed", "handed_back", "failure_rate", "mean_duration_ms"}
+	columns = []string{"day", "flow", "version", "runs", "succeeded", "failed", "handed_back", "denied", "failure_rate", "mean_duration_ms"}
 	if kind == ReportSavings {
 		columns = []string{"day", "flow", "version", "runs", "llm_calls_avoided", "tokens_avoided", "cost_usd_avoided", "latency_ms_avoided", "run_time_ms"}
 	}
@@ -164,7 +165,7 @@ func (d *reportData) table(kind ReportKind) (columns []string, rows [][]any) {
 		if kind == ReportSavings {
 			row = append(row, r.LLMCallsAvoided, r.TokensAvoided, r.CostAvoidedUSD, millis(r.LatencyAvoided), millis(r.SumDuration))
 		} else {
-			row = append(row, r.Succeeded, r.Failed, r.HandedBack, share(r.Failed, r.Runs), millis(r.SumDuration)/float64(r.Runs))
+			row = append(row, r.Succeeded, r.Failed, r.HandedBack, r.Denied, share(r.Failed, r.Runs-r.Denied), millis(r.SumDuration)/float64(r.Runs))
 		}
 		rows = append(rows, row)
 	}

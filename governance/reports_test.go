@@ -26,7 +26,7 @@ func (d days) SessionDays(context.Context, string, time.Time, time.Time) ([]even
 }
 
 func (d days) RunDays(context.Context, string, time.Time, time.Time) ([]eventstore.RunDay, error) {
-	return []eventstore.RunDay{{Day: 20000, RunStat: eventstore.RunStat{Flow: "user_by_email", Version: "1.0.0", Runs: 4, Succeeded: 3, Failed: 1, StepsDone: 8,
+	return []eventstore.RunDay{{Day: 20000, RunStat: eventstore.RunStat{Flow: "user_by_email", Version: "1.0.0", Runs: 4, Succeeded: 2, Failed: 1, Denied: 1, StepsDone: 8,
 		SumDuration: 10 * time.Millisecond, LLMCallsAvoided: 6, TokensAvoided: 900, CostAvoidedUSD: 0.5, LatencyAvoided: 3 * time.Second}}}, d.err
 }
 
@@ -41,7 +41,7 @@ func TestReportsByDay(t *testing.T) {
 	today := b.clock.at.Format(time.DateOnly)
 	for kind, want := range map[governance.ReportKind]string{
 		governance.ReportSavings:     "day,flow,version,runs,llm_calls_avoided,tokens_avoided,cost_usd_avoided,latency_ms_avoided,run_time_ms\n2024-10-04,user_by_email,1.0.0,4,6,900,0.5,3000,10\n",
-		governance.ReportReliability: "day,flow,version,runs,succeeded,failed,handed_back,failure_rate,mean_duration_ms\n2024-10-04,user_by_email,1.0.0,4,3,1,0,0.25,2.5\n",
+		governance.ReportReliability: "day,flow,version,runs,succeeded,failed,handed_back,denied,failure_rate,mean_duration_ms\n2024-10-04,user_by_email,1.0.0,4,2,1,0,1,0.3333333333333333,2.5\n",
 		governance.ReportAdoption:    "day,flow,version,runs,walks,adoption\n2024-10-04,user_by_email,1.0.0,4,12,0.25\n",
 		governance.ReportAgents:      "day,flow,version,agent,flow_calls,walks,adoption\n2024-10-04,user_by_email,1.0.0,north,3,0,1\n2024-10-04,user_by_email,1.0.0,south,4,12,0.25\n",
 		governance.ReportCoverage: "day,sessions,tool_calls,llm_calls,walked_calls,flow_steps,coverage,realised\n" +

@@ -37,6 +37,7 @@ type SavingsReport struct {
 type FlowSavings struct {
 	Flow, Version                       string
 	Runs, Succeeded, Failed, HandedBack int64
+	Denied                              int64         // ended because an approval was denied, or not given in time
 	RunTime                             time.Duration // measured, of all runs together
 	LLMCalls                            Figure
 	Tokens                              Figure
@@ -127,7 +128,7 @@ const estimateLabel = "estimate"
 func (s *Service) flowSavings(stat eventstore.RunStat, sv analyzer.Savings, steps int64) FlowSavings {
 	calls := float64(steps)
 	f := FlowSavings{
-		Flow: stat.Flow, Version: stat.Version, Runs: stat.Runs, Succeeded: stat.Succeeded, Failed: stat.Failed, HandedBack: stat.HandedBack,
+		Flow: stat.Flow, Version: stat.Version, Runs: stat.Runs, Succeeded: stat.Succeeded, Failed: stat.Failed, HandedBack: stat.HandedBack, Denied: stat.Denied,
 		RunTime:   stat.SumDuration,
 		LLMCalls:  figure(stat.LLMCallsAvoided, sv.LLMCallsPerRun),
 		Tokens:    figure(stat.TokensAvoided, sv.TokensPerRun),
@@ -157,6 +158,7 @@ func (f *FlowSavings) add(o FlowSavings) {
 	f.Succeeded += o.Succeeded
 	f.Failed += o.Failed
 	f.HandedBack += o.HandedBack
+	f.Denied += o.Denied
 	f.RunTime += o.RunTime
 	f.LLMCalls.add(o.LLMCalls)
 	f.Tokens.add(o.Tokens)

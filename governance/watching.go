@@ -174,8 +174,11 @@ func (c *change) addWalks(w *Walks) error {
 	return nil
 }
 
-// runFailed is the state of a run that failed, as package runs writes it.
-const runFailed = "failed"
+// States of runs, as package runs writes them.
+const (
+	runFailed = "failed"
+	runDenied = "denied" // by a person, which says nothing about the flow
+)
 
 // Watch holds every active flow version of a tenant against the policy: too many failures among its last runs, agents
 // who walk its path otherwise, nobody who runs it. Such a version goes to needs_review, with the reason, an audit event
@@ -216,7 +219,7 @@ func (s *Service) Watch(ctx context.Context, tenant string) (taken []string, err
 func (c *change) complaint(v *FlowVersion) (string, error) {
 	name, version, since := v.Flow.Name, v.Flow.Version, statusSince(v)
 	p := c.policy
-	runs, failures, last, err := c.RunTail(c.tenant, name, version, runFailed, since, max(1, p.MinRuns))
+	runs, failures, last, err := c.RunTail(c.tenant, name, version, runFailed, runDenied, since, max(1, p.MinRuns))
 	if err != nil {
 		return "", err
 	}

@@ -674,9 +674,10 @@ type ClientInterface interface {
 
 	// GetReport A report by UTC day, as JSON or CSV.
 	//
-	// Days without anything to say have no row. `savings-by-day`, `reliability`: runs of each flow version. `coverage`:
-	// recorded tool calls, those that agents made by hand on the paths of active flows (`walked_calls`) and those that
-	// flows made (`flow_steps`), with both as a share (`coverage`) and the second (`realised`). `adoption`: runs against
+	// Days without anything to say have no row. `savings-by-day`, `reliability`: runs of each flow version; `failure_rate` is
+	// of the runs that nobody denied. `coverage`: recorded tool calls, those that agents made by hand on the paths of active
+	// flows (`walked_calls`) and those that flows made (`flow_steps`), with both as a share (`coverage`) and the second
+	// (`realised`). `adoption`: runs against
 	// walks by hand; `adoption-by-agent`: the same of each agent, as its telemetry names it, with the flow calls that the
 	// telemetry has. `drift`: how many of the walks by hand are as the flow predicts (`conformance`), and how often the
 	// version was taken out of service.
@@ -2644,9 +2645,10 @@ func (c *Client) GetSavingsReport(ctx context.Context, params *GetSavingsReportP
 
 // GetReport A report by UTC day, as JSON or CSV.
 //
-// Days without anything to say have no row. `savings-by-day`, `reliability`: runs of each flow version. `coverage`:
-// recorded tool calls, those that agents made by hand on the paths of active flows (`walked_calls`) and those that
-// flows made (`flow_steps`), with both as a share (`coverage`) and the second (`realised`). `adoption`: runs against
+// Days without anything to say have no row. `savings-by-day`, `reliability`: runs of each flow version; `failure_rate` is
+// of the runs that nobody denied. `coverage`: recorded tool calls, those that agents made by hand on the paths of active
+// flows (`walked_calls`) and those that flows made (`flow_steps`), with both as a share (`coverage`) and the second
+// (`realised`). `adoption`: runs against
 // walks by hand; `adoption-by-agent`: the same of each agent, as its telemetry names it, with the flow calls that the
 // telemetry has. `drift`: how many of the walks by hand are as the flow predicts (`conformance`), and how often the
 // version was taken out of service.
@@ -10414,9 +10416,10 @@ type ClientWithResponsesInterface interface {
 
 	// GetReportWithResponse A report by UTC day, as JSON or CSV.
 	//
-	// Days without anything to say have no row. `savings-by-day`, `reliability`: runs of each flow version. `coverage`:
-	// recorded tool calls, those that agents made by hand on the paths of active flows (`walked_calls`) and those that
-	// flows made (`flow_steps`), with both as a share (`coverage`) and the second (`realised`). `adoption`: runs against
+	// Days without anything to say have no row. `savings-by-day`, `reliability`: runs of each flow version; `failure_rate` is
+	// of the runs that nobody denied. `coverage`: recorded tool calls, those that agents made by hand on the paths of active
+	// flows (`walked_calls`) and those that flows made (`flow_steps`), with both as a share (`coverage`) and the second
+	// (`realised`). `adoption`: runs against
 	// walks by hand; `adoption-by-agent`: the same of each agent, as its telemetry names it, with the flow calls that the
 	// telemetry has. `drift`: how many of the walks by hand are as the flow predicts (`conformance`), and how often the
 	// version was taken out of service.
@@ -18171,9 +18174,10 @@ func (c *ClientWithResponses) GetSavingsReportWithResponse(ctx context.Context, 
 
 // GetReportWithResponse A report by UTC day, as JSON or CSV.
 //
-// Days without anything to say have no row. `savings-by-day`, `reliability`: runs of each flow version. `coverage`:
-// recorded tool calls, those that agents made by hand on the paths of active flows (`walked_calls`) and those that
-// flows made (`flow_steps`), with both as a share (`coverage`) and the second (`realised`). `adoption`: runs against
+// Days without anything to say have no row. `savings-by-day`, `reliability`: runs of each flow version; `failure_rate` is
+// of the runs that nobody denied. `coverage`: recorded tool calls, those that agents made by hand on the paths of active
+// flows (`walked_calls`) and those that flows made (`flow_steps`), with both as a share (`coverage`) and the second
+// (`realised`). `adoption`: runs against
 // walks by hand; `adoption-by-agent`: the same of each agent, as its telemetry names it, with the flow calls that the
 // telemetry has. `drift`: how many of the walks by hand are as the flow predicts (`conformance`), and how often the
 // version was taken out of service.

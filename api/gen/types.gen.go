@@ -776,6 +776,7 @@ func (e RunRequestDryRunUnsupported) Valid() bool {
 const (
 	RunStatusAwaitingApproval RunStatus = "awaiting_approval"
 	RunStatusCancelled        RunStatus = "cancelled"
+	RunStatusDenied           RunStatus = "denied"
 	RunStatusFailed           RunStatus = "failed"
 	RunStatusHandedBack       RunStatus = "handed_back"
 	RunStatusInterrupted      RunStatus = "interrupted"
@@ -789,6 +790,8 @@ func (e RunStatus) Valid() bool {
 	case RunStatusAwaitingApproval:
 		return true
 	case RunStatusCancelled:
+		return true
+	case RunStatusDenied:
 		return true
 	case RunStatusFailed:
 		return true
@@ -2056,6 +2059,8 @@ type FlowProfile struct {
 
 // FlowSavings defines model for FlowSavings.
 type FlowSavings struct {
+	Denied int64 `json:"denied"`
+
 	// Estimate The configured profile of one model call times the calls avoided by step count; no measurement.
 	Estimate EstimatedSavings `json:"estimate"`
 	Failed   int64            `json:"failed"`
@@ -3299,9 +3304,11 @@ type Run struct {
 	Record RunRecord `json:"record,omitempty,omitzero"`
 
 	// Replayed An earlier run with this idempotency key.
-	Replayed      bool      `json:"replayed,omitempty,omitzero"`
-	Revision      int64     `json:"revision,omitempty,omitzero"`
-	StartedAt     time.Time `json:"started_at"`
+	Replayed  bool      `json:"replayed,omitempty,omitzero"`
+	Revision  int64     `json:"revision,omitempty,omitzero"`
+	StartedAt time.Time `json:"started_at"`
+
+	// Status `denied` is a run that would have failed because an approval was denied or not given in time; it is no failure of its flow.
 	Status        RunStatus `json:"status"`
 	Steps         int       `json:"steps,omitempty,omitzero"`
 	StepsDone     int       `json:"steps_done,omitempty,omitzero"`
@@ -3401,7 +3408,7 @@ type RunRequest struct {
 // RunRequestDryRunUnsupported What a dry run does with a tool that has side effects and no preview.
 type RunRequestDryRunUnsupported string
 
-// RunStatus defines model for RunStatus.
+// RunStatus `denied` is a run that would have failed because an approval was denied or not given in time; it is no failure of its flow.
 type RunStatus string
 
 // SafetyDeclaration defines model for SafetyDeclaration.

@@ -46,14 +46,14 @@ func savingsTable(w io.Writer, r *gen.SavingsReport) error {
 		return err
 	}
 	fmt.Fprintln(w, "MEASURED: what the replaced stretches used on average, times the runs (95 % interval)")
-	t := output.NewTable(w, "FLOW", "RUNS", "OK", "FAILED", "HANDED BACK", "LLM CALLS AVOIDED", "TOKENS", "COST USD", "LATENCY S")
+	t := output.NewTable(w, "FLOW", "RUNS", "OK", "FAILED", "HANDED BACK", "DENIED", "LLM CALLS AVOIDED", "TOKENS", "COST USD", "LATENCY S")
 	row := func(name string, f gen.FlowSavings) {
 		m := f.Measured
 		if f.Runs == 0 { // nothing ran, so nothing was avoided, which is known
-			t.Row(name, "0", "0", "0", "0", "0", "0", "0", "0")
+			t.Row(name, "0", "0", "0", "0", "0", "0", "0", "0", "0")
 			return
 		}
-		t.Row(name, fmt.Sprint(f.Runs), fmt.Sprint(f.Succeeded), fmt.Sprint(f.Failed), fmt.Sprint(f.HandedBack),
+		t.Row(name, fmt.Sprint(f.Runs), fmt.Sprint(f.Succeeded), fmt.Sprint(f.Failed), fmt.Sprint(f.HandedBack), fmt.Sprint(f.Denied),
 			sum(m.LlmCalls, "%.1f", 1), sum(m.Tokens, "%.0f", 1), sum(m.CostUsd, "%.4f", 1), sum(m.LatencyMs, "%.1f", 1000))
 	}
 	for _, f := range r.Flows {

@@ -24,7 +24,7 @@ type runsCmd struct {
 
 type runsListCmd struct {
 	Flow   string `help:"Only runs of this flow." env:"PAVE_FLOW"`
-	Status string `help:"Only runs in this state: running, awaiting_approval, interrupted, succeeded, failed, handed_back or cancelled." env:"PAVE_STATUS"`
+	Status string `help:"Only runs in this state: running, awaiting_approval, interrupted, succeeded, failed, handed_back, denied or cancelled." env:"PAVE_STATUS"`
 	pageFlags
 }
 

@@ -3,6 +3,7 @@ package runs_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"pave/executor"
@@ -140,12 +142,80 @@ func TestDenialEndsTheRun(t *testing.T) {
 	run := b.waiting(t)
 	done, err := b.Decide(ctx, bob, run.ID, runs.DecisionRequest{Step: "1", Decision: executor.Deny, Reason: "too much", Wait: patience})
 	require.NoError(t, err)
-	require.Equal(t, executor.StatusFailed, done.State)
+	require.Equal(t, runs.StateDenied, done.State)
 	rec := done.Result.ExecutionLog[1]
 	require.Equal(t, "CW-E029", *rec.ErrorCode)
 	require.Contains(t, *rec.ErrorMessage, "too much")
 	require.Zero(t, calls.Load())
 	b.nothingKept(t, run.ID)
+}
+
+// What people deny, or leave undecided, is an outcome of its own: the reliability report does not count it against the flow, no
+// webhook hears of a failure, the policy does not take the version out of service, and nobody resumes it.
+func TestDeniedRunsAreNoFailuresOfTheFlow(t *testing.T) {
+	c := newClock()
+	b := newBench(t, func(o *runs.Options) {
+		c.use(o)
+		o.ApprovalExpiry, o.KeepCheckpoints = time.Hour, time.Hour
+	})
+	calls := b.withRefunds(t)
+	c.advance(time.Since(c.now()) + time.Minute) // governance has the clock of the machine, and promoted the flow
+	url, events := "https://hooks.example.com/in", []string{governance.EventRunFailed}
+	hook, _, err := b.gov.CreateWebhook(ctx, admin, governance.WebhookRequest{URL: &url, Events: &events})
+	require.NoError(t, err)
+	policy, revision, err := b.gov.Policy(ctx, admin)
+	require.NoError(t, err)
+	policy.MinRuns, policy.MaxFailureRate = 2, 0.4
+	require.NoError(t, b.gov.SetPolicy(ctx, admin, policy, revision))
+	reported := func(want ...any) {
+		t.Helper()
+		require.EventuallyWithT(t, func(t *assert.CollectT) { // a run is archived after its end was kept
+			report, err := b.gov.Report(ctx, admin, governance.ReportReliability, time.Time{}, time.Time{})
+			require.NoError(t, err)
+			require.Equal(t, []string{"day", "flow", "version", "runs", "succeeded", "failed", "handed_back", "denied", "failure_rate", "mean_duration_ms"}, report.Columns)
+			require.Equal(t, want, report.Rows[0][3:9])
+		}, patience, time.Millisecond)
+	}
+
+	done, err := b.Decide(ctx, bob, b.waiting(t).ID, runs.DecisionRequest{Decision: executor.Approve, Wait: patience})
+	require.NoError(t, err)
+	require.Equal(t, executor.StatusSucceeded, done.State)
+	denied := b.waiting(t)
+	_, err = b.Decide(ctx, bob, denied.ID, runs.DecisionRequest{Decision: executor.Deny, Wait: patience})
+	require.NoError(t, err)
+	expired := b.waiting(t)
+	c.advance(time.Hour)
+	require.NoError(t, b.ExpireApprovals(ctx, tenant))
+	require.Eventually(t, func() bool {
+		kept, err := b.Get(ctx, ci, expired.ID)
+		require.NoError(t, err)
+		return kept.State == runs.StateDenied
+	}, patience, time.Millisecond)
+	require.EqualValues(t, 1, calls.Load())
+	reported(int64(3), int64(1), int64(0), int64(0), int64(2), 0.0)
+	page, err := b.List(ctx, ci, runs.Filter{State: runs.StateDenied})
+	require.NoError(t, err)
+	require.Len(t, page.Items, 2)
+	savings, err := b.gov.Savings(ctx, admin, time.Time{}, time.Time{})
+	require.NoError(t, err)
+	require.Equal(t, []int64{3, 1, 0, 2}, []int64{savings.Total.Runs, savings.Total.Succeeded, savings.Total.Failed, savings.Total.Denied})
+	taken, err := b.gov.Watch(ctx, tenant)
+	require.NoError(t, err)
+	require.Empty(t, taken)
+	log, err := b.gov.Deliveries(ctx, admin, hook.ID, 100, "")
+	require.NoError(t, err)
+	require.Empty(t, log.Items)
+	_, err = b.Resume(ctx, ci, denied.ID, runs.ResumeRequest{})
+	refused(t, flows.CodeConflict, err, "is denied; only runs that were interrupted, failed or cancelled are resumed")
+
+	b.tools.Register("find_user", func(context.Context, map[string]any) (any, error) { return nil, errors.New("broken") }, true)
+	failed, err := b.Run(ctx, ci, runs.Request{Flow: "pay_back", Input: refundInput})
+	require.NoError(t, err)
+	require.Equal(t, executor.StatusFailed, failed.State)
+	reported(int64(4), int64(1), int64(1), int64(0), int64(2), 0.5)
+	taken, err = b.gov.Watch(ctx, tenant)
+	require.NoError(t, err)
+	require.Equal(t, []string{"pay_back@1.0.0"}, taken, "one of the two runs that nobody stopped failed")
 }
 
 func TestWhoMayDecide(t *testing.T) {
@@ -190,7 +260,7 @@ func TestUndecidedApprovalsExpire(t *testing.T) {
 	require.Eventually(t, func() bool {
 		kept, err = b.Get(ctx, ci, run.ID)
 		require.NoError(t, err)
-		return kept.State == executor.StatusFailed
+		return kept.State == runs.StateDenied
 	}, patience, time.Millisecond)
 	require.Equal(t, "CW-E029", *kept.Result.ExecutionLog[1].ErrorCode)
 	require.Contains(t, *kept.Result.ExecutionLog[1].ErrorMessage, "nobody decided until 2026-11-01T10:00:00Z")
@@ -342,7 +412,7 @@ func TestEveryCallOfALevelIsDecided(t *testing.T) {
 			require.Equal(t, executor.StatusSucceeded, done.State)
 			require.EqualValues(t, 2, calls.Load())
 		} else {
-			require.Equal(t, executor.StatusFailed, done.State)
+			require.Equal(t, runs.StateDenied, done.State)
 			require.EqualValues(t, 1, calls.Load(), "the approved one stands before it and has run")
 		}
 	}
@@ -394,7 +464,7 @@ func TestApprovalsOfElements(t *testing.T) {
 	input := map[string]any{"people": []any{map[string]any{"email": "a@x", "amount": int64(1)}, map[string]any{"email": "b@x", "amount": int64(2)}}}
 	run, err := b.Run(ctx, ci, runs.Request{Flow: "pay_list", Input: input})
 	require.NoError(t, err)
-	require.Equal(t, executor.StatusFailed, run.State)
+	require.Equal(t, executor.StatusFailed, run.State, "nobody was asked and nobody denied it")
 	require.Contains(t, *run.Result.ExecutionLog[0].ErrorMessage, "for_each")
 	require.Zero(t, calls.Load())
 

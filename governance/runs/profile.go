@@ -98,7 +98,7 @@ func (p *profiler) add(run *Run) {
 		return
 	}
 	p.out.Runs++
-	if run.Result.Status == executor.StatusFailed {
+	if run.State == executor.StatusFailed {
 		p.out.Failed++
 	}
 	p.totals = append(p.totals, run.Result.TotalDurationMS)

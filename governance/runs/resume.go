@@ -56,17 +56,23 @@ func (s *Service) continueRun(l *live) {
 
 // orDenied is the denial of a run that cannot go on without its dynamic params, for its end does not need them.
 func (s *Service) orDenied(l *live, missing error) error {
-	var rows []store.ApprovalRow
-	err := s.db.View(s.base, func(r *store.Reader) (err error) {
-		rows, err = r.Approvals(l.tenant, l.run.ID)
-		return err
-	})
-	for _, row := range rows {
-		if row.Decision == executor.Deny {
-			return &flows.Error{Code: flows.CodeForbidden, Message: fmt.Sprintf("approval of step %s denied: %s", row.Step, row.Reason), Err: flows.CWApprovalDenied}
-		}
+	row, err := s.denied(s.base, l)
+	if row != nil {
+		return &flows.Error{Code: flows.CodeForbidden, Message: fmt.Sprintf("approval of step %s denied: %s", row.Step, row.Reason), Err: flows.CWApprovalDenied}
 	}
 	return errors.Join(missing, err)
+}
+
+// denied is the first approval of a run that was denied, nil when there is none.
+func (s *Service) denied(ctx context.Context, l *live) (row *store.ApprovalRow, err error) {
+	err = s.db.View(ctx, func(r *store.Reader) error {
+		rows, err := r.Approvals(l.tenant, l.run.ID)
+		if at := slices.IndexFunc(rows, func(row store.ApprovalRow) bool { return row.Decision == executor.Deny }); at >= 0 {
+			row = &rows[at]
+		}
+		return err
+	})
+	return row, err
 }
 
 // prepare admits a run that goes on and reads where. Its admission, plan and feed are set even so as to end it.

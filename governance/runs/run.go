@@ -20,6 +20,9 @@ import (
 const (
 	StateRunning     = "running"
 	StateInterrupted = "interrupted" // the process ended under it, or it cannot go on by itself
+	// StateDenied is the end of a run whose flow would have failed because an approval was denied or not given in time:
+	// people stopped it, and the flow did as it was told. The status of its result is executor.StatusFailed.
+	StateDenied = "denied"
 )
 
 // Run is one flow run. Result is what happened: complete when Service.Run returns it, without the values of dynamic
@@ -29,7 +32,7 @@ type Run struct {
 	ID        string
 	Flow      string
 	Version   string
-	State     string // StateRunning, StateInterrupted or a status of the result
+	State     string // StateRunning, StateInterrupted, StateDenied or a status of the result
 	Caller    string // principal
 	DryRun    bool
 	Started   time.Time

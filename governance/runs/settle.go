@@ -31,12 +31,30 @@ func (s *Service) settle(ctx context.Context, l *live, result *executor.RunResul
 	case err != nil:
 		s.log.WarnContext(ctx, "a run could not go on", "run_id", run.ID, "error", err)
 		run.Problem = problemOf(err)
-		s.finish(ctx, l, executor.StatusFailed, stored)
+		s.finish(ctx, l, s.failedOrDenied(ctx, l, run.Problem.Code), stored)
 	case result.Status == executor.StatusAwaitingApproval:
 		s.suspend(ctx, l, result, stored)
+	case result.Status == executor.StatusFailed:
+		s.finish(ctx, l, s.failedOrDenied(ctx, l, errorCode(result)), stored)
 	default:
 		s.finish(ctx, l, result.Status, stored)
 	}
+}
+
+// failedOrDenied is the end of a run that ended with a code. The engine has the same one for calls that nobody can be asked
+// to approve, which is a failure.
+func (s *Service) failedOrDenied(ctx context.Context, l *live, code string) string {
+	if code != flows.CWApprovalDenied.Code {
+		return executor.StatusFailed
+	}
+	denied, err := s.denied(ctx, l)
+	if err != nil {
+		s.log.ErrorContext(ctx, "read who denied a run", "run_id", l.run.ID, "error", err)
+	}
+	if denied == nil {
+		return executor.StatusFailed
+	}
+	return StateDenied
 }
 
 // forCaller is the result as the run's caller gets it: true values, except that dynamic params stand in the final output

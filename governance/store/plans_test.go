@@ -39,7 +39,7 @@ func TestListsAreLedByIndexes(t *testing.T) {
 		ask(r.RunEstimates("t", time.Time{}, time.Time{}))
 		ask(r.AuditOf("t", []string{"a"}, time.Time{}, time.Time{}))
 		ask(r.Deliveries("t", "w", 10, ""))
-		_, _, _, err := r.RunTail("t", "f", "1", "failed", epoch, 20)
+		_, _, _, err := r.RunTail("t", "f", "1", "failed", "denied", epoch, 20)
 		require.NoError(t, err)
 		require.Greater(t, len(r.in.missed), 25)
 		for _, query := range r.in.missed {

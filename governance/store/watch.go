@@ -51,13 +51,15 @@ func (r *Reader) AgentDays(tenant string, from, to int64) ([]AgentDayRow, error)
 		ORDER BY day, flow, version, agent`, tenant, from, to)
 }
 
-// RunTail counts the last n finished runs of a flow version that started after a time, dry runs apart: how many there
-// are and how many of them failed; last is the newest start, zero when there is none.
-func (r *Reader) RunTail(tenant, flow, version, failed string, since time.Time, n int) (runs, failures int, last time.Time, err error) {
+// RunTail counts the last n finished runs of a flow version that started after a time, dry runs and those in the state aside
+// apart: how many there are and how many of them failed; last is the newest start of all, zero when there is none.
+func (r *Reader) RunTail(tenant, flow, version, failed, aside string, since time.Time, n int) (runs, failures int, last time.Time, err error) {
+	const finished = `FROM runs WHERE tenant = ? AND flow = ? AND version = ? AND started_at > ? AND ended_at > 0 AND dry_run = 0`
 	var at int64
-	err = r.row(`SELECT count(*), coalesce(sum(state = ?), 0), coalesce(max(started_at), 0) FROM (SELECT state, started_at FROM runs
-		WHERE tenant = ? AND flow = ? AND version = ? AND started_at > ? AND ended_at > 0 AND dry_run = 0 ORDER BY started_at DESC LIMIT ?)`,
-		[]any{failed, tenant, flow, version, micros(since), n}, &runs, &failures, &at)
+	of := []any{tenant, flow, version, micros(since)}
+	args := append(append([]any{failed}, of...), of...)
+	err = r.row(`SELECT count(*), coalesce(sum(state = ?), 0), coalesce((SELECT max(started_at) `+finished+`), 0)
+		FROM (SELECT state `+finished+` AND state <> ? ORDER BY started_at DESC LIMIT ?)`, append(args, aside, n), &runs, &failures, &at)
 	return runs, failures, fromMicros(at), err
 }
 

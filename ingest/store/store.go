@@ -186,7 +186,7 @@ type Run struct {
 	ID        string
 	Flow      string
 	Version   string
-	Status    string // succeeded, failed, handed_back, cancelled
+	Status    string // succeeded, failed, handed_back, denied, cancelled
 	Caller    string // principal
 	Start     time.Time
 	Duration  time.Duration
@@ -215,7 +215,7 @@ type RunFilter struct {
 type RunStat struct {
 	Flow, Version           string
 	Runs, Succeeded, Failed int64
-	HandedBack              int64
+	HandedBack, Denied      int64
 	StepsDone               int64
 	SumDuration             time.Duration
 	LLMCallsAvoided         float64

@@ -37,7 +37,7 @@ export function savingsOfFlow(report: Schemas['SavingsReport'] | undefined, name
 }
 
 const added = (a: Schemas['FlowSavings'], b: Schemas['FlowSavings']): Schemas['FlowSavings'] => ({
-  ...a, runs: a.runs + b.runs, succeeded: a.succeeded + b.succeeded, failed: a.failed + b.failed, handed_back: a.handed_back + b.handed_back,
+  ...a, runs: a.runs + b.runs, succeeded: a.succeeded + b.succeeded, failed: a.failed + b.failed, handed_back: a.handed_back + b.handed_back, denied: a.denied + b.denied,
   measured: {
     llm_calls: sum(a.measured.llm_calls, b.measured.llm_calls), tokens: sum(a.measured.tokens, b.measured.tokens),
     cost_usd: sum(a.measured.cost_usd, b.measured.cost_usd), latency_ms: sum(a.measured.latency_ms, b.measured.latency_ms),

@@ -84,7 +84,7 @@ func scanRun(rows driver.Rows) (store.Run, error) {
 const runStatsSQL = `
 SELECT
     flow, flow_version, toInt64(count()), toInt64(countIf(status = 'succeeded')), toInt64(countIf(status = 'failed')),
-    toInt64(countIf(status = 'handed_back')), sum(steps_done), sum(duration), sum(llm_calls_avoided), sum(tokens_avoided),
+    toInt64(countIf(status = 'handed_back')), toInt64(countIf(status = 'denied')), sum(steps_done), sum(duration), sum(llm_calls_avoided), sum(tokens_avoided),
     sum(cost_avoided_usd), sum(latency_avoided)
 FROM runs FINAL
 WHERE tenant = {tenant:String}
@@ -102,7 +102,7 @@ func (s *Store) RunStats(ctx context.Context, tenant string, from, to time.Time)
 	err := s.query(ctx, "sum runs", runStatsSQL, args, func(rows driver.Rows) error {
 		var st store.RunStat
 		var duration, latency int64
-		err := rows.Scan(&st.Flow, &st.Version, &st.Runs, &st.Succeeded, &st.Failed, &st.HandedBack, &st.StepsDone, &duration,
+		err := rows.Scan(&st.Flow, &st.Version, &st.Runs, &st.Succeeded, &st.Failed, &st.HandedBack, &st.Denied, &st.StepsDone, &duration,
 			&st.LLMCallsAvoided, &st.TokensAvoided, &st.CostAvoidedUSD, &latency)
 		st.SumDuration, st.LatencyAvoided = time.Duration(duration), time.Duration(latency)
 		stats = append(stats, st)

@@ -24,7 +24,7 @@ GROUP BY day ORDER BY day`
 const runDaysSQL = `
 SELECT
     ` + dayOf + ` AS day, flow, flow_version, toInt64(count()), toInt64(countIf(status = 'succeeded')), toInt64(countIf(status = 'failed')),
-    toInt64(countIf(status = 'handed_back')), sum(steps_done), sum(duration), sum(llm_calls_avoided), sum(tokens_avoided),
+    toInt64(countIf(status = 'handed_back')), toInt64(countIf(status = 'denied')), sum(steps_done), sum(duration), sum(llm_calls_avoided), sum(tokens_avoided),
     sum(cost_avoided_usd), sum(latency_avoided)
 FROM runs FINAL
 WHERE tenant = {tenant:String} AND ` + inRange + `
@@ -54,7 +54,7 @@ func (s *Store) RunDays(ctx context.Context, tenant string, from, to time.Time) 
 	err := s.query(ctx, "sum runs by day", runDaysSQL, append(timeArgs(from, to), arg("tenant", tenant)), func(rows driver.Rows) error {
 		var d store.RunDay
 		var duration, latency int64
-		err := rows.Scan(&d.Day, &d.Flow, &d.Version, &d.Runs, &d.Succeeded, &d.Failed, &d.HandedBack, &d.StepsDone, &duration,
+		err := rows.Scan(&d.Day, &d.Flow, &d.Version, &d.Runs, &d.Succeeded, &d.Failed, &d.HandedBack, &d.Denied, &d.StepsDone, &duration,
 			&d.LLMCallsAvoided, &d.TokensAvoided, &d.CostAvoidedUSD, &latency)
 		d.SumDuration, d.LatencyAvoided = time.Duration(duration), time.Duration(latency)
 		days = append(days, d)

@@ -264,7 +264,7 @@ func TestOpenRefuses(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, s.Close())
 		_, err = Open(t.Context(), path, Options{})
-		require.ErrorContains(t, err, "schema has version 99 and this program knows versions up to 6")
+		require.ErrorContains(t, err, "schema has version 99 and this program knows versions up to 7")
 		require.ErrorContains(t, err, path)
 	})
 	t.Run("another file", func(t *testing.T) {

@@ -87,12 +87,12 @@ const (
 		UNION ALL ` + sessionDayColumns + headOf + ` GROUP BY 1 UNION ALL ` + sessionDayColumns + tailOf + ` GROUP BY 1 ORDER BY 1`
 
 	runDayColumns = `SELECT ` + dayOf + ` AS day, flow, version, count(*), sum(status = 'succeeded'), sum(status = 'failed'),
-		sum(status = 'handed_back'), sum(steps_done), sum(duration), sum(llm_calls_avoided), sum(tokens_avoided), sum(cost_avoided_usd),
+		sum(status = 'handed_back'), sum(status = 'denied'), sum(steps_done), sum(duration), sum(llm_calls_avoided), sum(tokens_avoided), sum(cost_avoided_usd),
 		sum(latency_avoided) FROM runs`
-	runDaysSQL = `SELECT day, flow, version, runs, succeeded, failed, handed_back, steps_done, duration, llm_calls_avoided, tokens_avoided,
+	runDaysSQL = `SELECT day, flow, version, runs, succeeded, failed, handed_back, denied, steps_done, duration, llm_calls_avoided, tokens_avoided,
 		cost_avoided_usd, latency_avoided FROM run_days` + wholeDays + `
 		UNION ALL ` + runDayColumns + headOf + ` GROUP BY 1, 2, 3 UNION ALL ` + runDayColumns + tailOf + ` GROUP BY 1, 2, 3`
-	runStatsSQL = `SELECT flow, version, sum(runs), sum(succeeded), sum(failed), sum(handed_back), sum(steps_done), sum(duration),
+	runStatsSQL = `SELECT flow, version, sum(runs), sum(succeeded), sum(failed), sum(handed_back), sum(denied), sum(steps_done), sum(duration),
 		sum(llm_calls_avoided), sum(tokens_avoided), sum(cost_avoided_usd), sum(latency_avoided) FROM (` + runDaysSQL + `)
 		GROUP BY flow, version ORDER BY flow, version`
 )
@@ -134,7 +134,7 @@ func (s *Store) RunStats(ctx context.Context, tenant string, from, to time.Time)
 }
 
 func scanStat(rows *sql.Rows, r *store.RunStat, before ...any) error {
-	return rows.Scan(append(before, &r.Flow, &r.Version, &r.Runs, &r.Succeeded, &r.Failed, &r.HandedBack, &r.StepsDone, &r.SumDuration,
+	return rows.Scan(append(before, &r.Flow, &r.Version, &r.Runs, &r.Succeeded, &r.Failed, &r.HandedBack, &r.Denied, &r.StepsDone, &r.SumDuration,
 		&r.LLMCallsAvoided, &r.TokensAvoided, &r.CostAvoidedUSD, &r.LatencyAvoided)...)
 }
 

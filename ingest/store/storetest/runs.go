@@ -73,7 +73,7 @@ func testRuns(t *testing.T, s suite) {
 			}
 		},
 		"sums are exact": func(t *testing.T, st store.Store) {
-			for i, status := range []string{"succeeded", "succeeded", "failed", "handed_back", "cancelled"} {
+			for i, status := range []string{"succeeded", "succeeded", "failed", "handed_back", "cancelled", "denied"} {
 				require.NoError(t, st.PutRun(t.Context(), tenant, run(fmt.Sprint("a", i), "refund", "1", status, 10+i)))
 			}
 			require.NoError(t, st.PutRun(t.Context(), tenant, run("b", "refund", "2", "succeeded", 10)))
@@ -81,8 +81,8 @@ func testRuns(t *testing.T, s suite) {
 			require.NoError(t, st.PutRun(t.Context(), tenant, run("a0", "refund", "1", "succeeded", 10))) // replaced, not added
 			require.NoError(t, st.PutRun(t.Context(), "other", run("a0", "refund", "1", "succeeded", 10)))
 			one := store.RunStat{
-				Flow: "refund", Version: "1", Runs: 5, Succeeded: 2, Failed: 1, HandedBack: 1, StepsDone: 10,
-				SumDuration: 60 * time.Millisecond, LLMCallsAvoided: 2.5, TokensAvoided: 5001.25, CostAvoidedUSD: 0.625, LatencyAvoided: 60,
+				Flow: "refund", Version: "1", Runs: 6, Succeeded: 2, Failed: 1, HandedBack: 1, Denied: 1, StepsDone: 12,
+				SumDuration: 75 * time.Millisecond, LLMCallsAvoided: 3, TokensAvoided: 6001.5, CostAvoidedUSD: 0.75, LatencyAvoided: 75,
 			}
 			two := store.RunStat{
 				Flow: "refund", Version: "2", Runs: 1, Succeeded: 1, StepsDone: 2, SumDuration: 10 * time.Millisecond,

@@ -70,6 +70,8 @@ func (m *recount) runDays(day func(store.Run) (int64, bool)) []store.RunDay {
 			d.Failed++
 		case "handed_back":
 			d.HandedBack++
+		case "denied":
+			d.Denied++
 		}
 		d.StepsDone += int64(r.StepsDone)
 		d.SumDuration += r.Duration
@@ -133,7 +135,7 @@ func testSums(t *testing.T, s suite) {
 		require.NoError(t, st.PutSessions(t.Context(), "other", rows))
 		for range 1 + random.IntN(3) {
 			r := run(fmt.Sprint("r", random.IntN(20)), fmt.Sprint("flow", random.IntN(2)), fmt.Sprint(1+random.IntN(2)),
-				[]string{"succeeded", "failed", "handed_back", "cancelled"}[random.IntN(4)], random.IntN(50))
+				[]string{"succeeded", "failed", "handed_back", "denied", "cancelled"}[random.IntN(5)], random.IntN(50))
 			r.Start, r.StepsDone = moment(), random.IntN(4)
 			r.CostAvoidedUSD = float64(random.IntN(64)) / 64 // sums of such are exact in any order
 			m.runs[r.ID] = r

@@ -102,7 +102,7 @@ function FlowView({ v, summary, reload }: { v: Version; summary?: Schemas['FlowS
         )}
         <div class="figures">
           <Figure label="Runs" title="Finished runs of all versions" value={count(saved?.runs ?? 0)} note={saved?.runs ? `${percent(saved.succeeded / saved.runs)} succeeded` : 'none yet'} />
-          <Figure label="Not succeeded" title="Failed runs, and runs that were handed back to the agent" value={count((saved?.failed ?? 0) + (saved?.handed_back ?? 0))} note={`${count(saved?.failed ?? 0)} failed, ${count(saved?.handed_back ?? 0)} handed back`} />
+          <Figure label="Not succeeded" title="Failed runs, runs that were handed back to the agent, and runs that people denied" value={count((saved?.failed ?? 0) + (saved?.handed_back ?? 0) + (saved?.denied ?? 0))} note={`${count(saved?.failed ?? 0)} failed, ${count(saved?.handed_back ?? 0)} handed back${saved?.denied ? `, ${count(saved.denied)} denied` : ''}`} />
           <Figure label="LLM calls avoided" title="Measured in the recorded sessions, times the runs. 95 % interval" {...measured(saved?.measured.llm_calls, (n) => count(Math.round(n)))} />
           <Figure label="Money saved" title="Measured in the recorded sessions, times the runs. 95 % interval" {...measured(saved?.measured.cost_usd, money)} />
           <Figure label="Time saved" title="Measured in the recorded sessions, times the runs. 95 % interval" {...measured(saved?.measured.latency_ms, duration)} />

@@ -78,7 +78,7 @@ function RunView({ run, reload }: { run: Run; reload: () => void }) {
     >
       {run.error_code && (
         <div class="problem">
-          <h2>{run.status === 'handed_back' ? 'Handed back to the agent' : 'It did not succeed'}</h2>
+          <h2>{run.status === 'handed_back' ? 'Handed back to the agent' : run.status === 'denied' ? 'An approval was denied' : 'It did not succeed'}</h2>
           <p>{run.error_message}</p>
           <code>{run.error_code}</code>
         </div>

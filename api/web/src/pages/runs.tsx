@@ -39,7 +39,7 @@ export function RunTable({ of, flow, fit }: { of: Pages<Row>; flow?: string; fit
   )
 }
 
-const statuses: Schemas['RunStatus'][] = ['running', 'awaiting_approval', 'succeeded', 'failed', 'handed_back', 'cancelled', 'interrupted']
+const statuses: Schemas['RunStatus'][] = ['running', 'awaiting_approval', 'succeeded', 'failed', 'handed_back', 'denied', 'cancelled', 'interrupted']
 
 export function RunsPage() {
   useTitle('Runs')

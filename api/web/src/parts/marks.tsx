@@ -11,7 +11,7 @@ const shapes: Record<Tone, string> = { good: '●', warn: '▲', bad: '■', bus
 const tones: Record<string, Tone> = {
   proposed: 'calm', in_review: 'busy', changes_requested: 'warn', approved: 'good', promoted: 'good', rejected: 'bad', withdrawn: 'calm', superseded: 'calm',
   active: 'good', needs_review: 'warn', disabled: 'bad',
-  running: 'busy', succeeded: 'good', failed: 'bad', handed_back: 'warn', cancelled: 'calm', interrupted: 'warn', awaiting_approval: 'busy', waiting: 'busy',
+  running: 'busy', succeeded: 'good', failed: 'bad', handed_back: 'warn', denied: 'calm', cancelled: 'calm', interrupted: 'warn', awaiting_approval: 'busy', waiting: 'busy',
   ok: 'good', error: 'bad', unknown: 'calm', requested: 'calm', done: 'good', paused: 'calm', delivered: 'good', pending: 'busy',
 }
 
