@@ -22,6 +22,15 @@ func (h *handlers) GetFlowDiagram(ctx context.Context, r gen.GetFlowDiagramReque
 	return draw(v.Flow, diagram.Options{Format: diagram.Format(r.Params.Format), Direction: diagram.Direction(r.Params.Direction)})
 }
 
+// GetProposalDiagram draws the flow of a proposal.
+func (h *handlers) GetProposalDiagram(ctx context.Context, r gen.GetProposalDiagramRequestObject) (gen.GetProposalDiagramResponseObject, error) {
+	p, err := h.s.deps.Proposals.Proposal(ctx, actorFrom(ctx), r.ID)
+	if err != nil {
+		return nil, err
+	}
+	return draw(p.Flow, diagram.Options{Format: diagram.Format(r.Params.Format), Direction: diagram.Direction(r.Params.Direction), Sources: true})
+}
+
 // GetRunDiagram draws the flow of a run with what the run did.
 func (h *handlers) GetRunDiagram(ctx context.Context, r gen.GetRunDiagramRequestObject) (gen.GetRunDiagramResponseObject, error) {
 	run, err := h.s.deps.Runs.Get(ctx, actorFrom(ctx), r.ID)
@@ -64,6 +73,9 @@ func (d *drawing) write(w http.ResponseWriter) error {
 
 // VisitGetFlowDiagramResponse implements gen.GetFlowDiagramResponseObject.
 func (d *drawing) VisitGetFlowDiagramResponse(w http.ResponseWriter) error { return d.write(w) }
+
+// VisitGetProposalDiagramResponse implements gen.GetProposalDiagramResponseObject.
+func (d *drawing) VisitGetProposalDiagramResponse(w http.ResponseWriter) error { return d.write(w) }
 
 // VisitGetRunDiagramResponse implements gen.GetRunDiagramResponseObject.
 func (d *drawing) VisitGetRunDiagramResponse(w http.ResponseWriter) error { return d.write(w) }

@@ -561,6 +561,11 @@ type ClientInterface interface {
 	// Corresponds with POST /api/v1/proposals/{id}/comments (the `CommentProposal` operationId).
 	CommentProposal(ctx context.Context, id ProposalIDParam, params *CommentProposalParams, body CommentProposalJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// GetProposalDiagram What would run, drawn, with where each argument comes from.
+	//
+	// Corresponds with GET /api/v1/proposals/{id}/diagram (the `GetProposalDiagram` operationId).
+	GetProposalDiagram(ctx context.Context, id ProposalIDParam, params *GetProposalDiagramParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// DiffProposal What differs between the draft and a flow version.
 	//
 	// Corresponds with GET /api/v1/proposals/{id}/diff (the `DiffProposal` operationId).
@@ -2352,6 +2357,21 @@ func (c *Client) CommentProposalWithBody(ctx context.Context, id ProposalIDParam
 // Corresponds with POST /api/v1/proposals/{id}/comments (the `CommentProposal` operationId).
 func (c *Client) CommentProposal(ctx context.Context, id ProposalIDParam, params *CommentProposalParams, body CommentProposalJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewCommentProposalRequest(c.Server, id, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetProposalDiagram What would run, drawn, with where each argument comes from.
+//
+// Corresponds with GET /api/v1/proposals/{id}/diagram (the `GetProposalDiagram` operationId).
+func (c *Client) GetProposalDiagram(ctx context.Context, id ProposalIDParam, params *GetProposalDiagramParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetProposalDiagramRequest(c.Server, id, params)
 	if err != nil {
 		return nil, err
 	}
@@ -6498,6 +6518,71 @@ func NewCommentProposalRequestWithBody(server string, id ProposalIDParam, params
 	return req, nil
 }
 
+// NewGetProposalDiagramRequest constructs an http.Request for the GetProposalDiagram method
+func NewGetProposalDiagramRequest(server string, id ProposalIDParam, params *GetProposalDiagramParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/proposals/%s/diagram", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "format", params.Format, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "direction", params.Direction, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewDiffProposalRequest constructs an http.Request for the DiffProposal method
 func NewDiffProposalRequest(server string, id ProposalIDParam, params *DiffProposalParams) (*http.Request, error) {
 	var err error
@@ -10289,6 +10374,13 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /api/v1/proposals/{id}/comments (the `CommentProposal` operationId).
 	CommentProposalWithResponse(ctx context.Context, id ProposalIDParam, params *CommentProposalParams, body CommentProposalJSONRequestBody, reqEditors ...RequestEditorFn) (*CommentProposalResponse, error)
 
+	// GetProposalDiagramWithResponse What would run, drawn, with where each argument comes from.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/proposals/{id}/diagram (the `GetProposalDiagram` operationId).
+	GetProposalDiagramWithResponse(ctx context.Context, id ProposalIDParam, params *GetProposalDiagramParams, reqEditors ...RequestEditorFn) (*GetProposalDiagramResponse, error)
+
 	// DiffProposalWithResponse What differs between the draft and a flow version.
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -13539,6 +13631,47 @@ func (r CommentProposalResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r CommentProposalResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetProposalDiagramResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *ProblemAnswer
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r GetProposalDiagramResponse) GetApplicationProblemJSONDefault() *ProblemAnswer {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r GetProposalDiagramResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetProposalDiagramResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetProposalDiagramResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetProposalDiagramResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -17945,6 +18078,19 @@ func (c *ClientWithResponses) CommentProposalWithResponse(ctx context.Context, i
 	return ParseCommentProposalResponse(rsp)
 }
 
+// GetProposalDiagramWithResponse What would run, drawn, with where each argument comes from.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/proposals/{id}/diagram (the `GetProposalDiagram` operationId).
+func (c *ClientWithResponses) GetProposalDiagramWithResponse(ctx context.Context, id ProposalIDParam, params *GetProposalDiagramParams, reqEditors ...RequestEditorFn) (*GetProposalDiagramResponse, error) {
+	rsp, err := c.GetProposalDiagram(ctx, id, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetProposalDiagramResponse(rsp)
+}
+
 // DiffProposalWithResponse What differs between the draft and a flow version.
 //
 // Returns a wrapper object for the known response body format(s).
@@ -21101,6 +21247,32 @@ func ParseCommentProposalResponse(rsp *http.Response) (*CommentProposalResponse,
 		}
 		response.JSON201 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest ProblemAnswer
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetProposalDiagramResponse parses an HTTP response from a GetProposalDiagramWithResponse call
+func ParseGetProposalDiagramResponse(rsp *http.Response) (*GetProposalDiagramResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetProposalDiagramResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest ProblemAnswer
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {

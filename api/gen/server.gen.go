@@ -163,6 +163,9 @@ type ServerInterface interface {
 	// CommentProposal Remark on a proposal, or on one place of its flow.
 	// (POST /api/v1/proposals/{id}/comments)
 	CommentProposal(ctx echo.Context, id ProposalIDParam, params CommentProposalParams) error
+	// GetProposalDiagram What would run, drawn, with where each argument comes from.
+	// (GET /api/v1/proposals/{id}/diagram)
+	GetProposalDiagram(ctx echo.Context, id ProposalIDParam, params GetProposalDiagramParams) error
 	// DiffProposal What differs between the draft and a flow version.
 	// (GET /api/v1/proposals/{id}/diff)
 	DiffProposal(ctx echo.Context, id ProposalIDParam, params DiffProposalParams) error
@@ -1545,6 +1548,38 @@ func (w *ServerInterfaceWrapper) CommentProposal(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.CommentProposal(ctx, id, params)
+	return err
+}
+
+// GetProposalDiagram converts echo context to params.
+func (w *ServerInterfaceWrapper) GetProposalDiagram(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id ProposalIDParam
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetProposalDiagramParams
+	// ------------- Optional query parameter "format" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "format", ctx.QueryParams(), &params.Format, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter format: %s", err))
+	}
+
+	// ------------- Optional query parameter "direction" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "direction", ctx.QueryParams(), &params.Direction, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter direction: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetProposalDiagram(ctx, id, params)
 	return err
 }
 
@@ -2931,6 +2966,7 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.GET(options.BaseURL+"/api/v1/proposals/:id/comments", wrapper.ListProposalComments, options.OperationMiddlewares["listProposalComments"]...)
 	router.POST(options.BaseURL+"/api/v1/proposals/:id/comments", wrapper.CommentProposal, options.OperationMiddlewares["commentProposal"]...)
 	router.GET(options.BaseURL+"/api/v1/proposals/:id/diff", wrapper.DiffProposal, options.OperationMiddlewares["diffProposal"]...)
+	router.GET(options.BaseURL+"/api/v1/proposals/:id/diagram", wrapper.GetProposalDiagram, options.OperationMiddlewares["getProposalDiagram"]...)
 	router.GET(options.BaseURL+"/api/v1/proposals/:id/replay-checks", wrapper.GetReplayCheck, options.OperationMiddlewares["getReplayCheck"]...)
 	router.POST(options.BaseURL+"/api/v1/proposals/:id/replay-checks", wrapper.CheckProposal, options.OperationMiddlewares["checkProposal"]...)
 	router.POST(options.BaseURL+"/api/v1/proposals/:id/reviews", wrapper.ReviewProposal, options.OperationMiddlewares["reviewProposal"]...)
@@ -5178,6 +5214,100 @@ type CommentProposaldefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response CommentProposaldefaultApplicationProblemPlusJSONResponse) VisitCommentProposalResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetProposalDiagramRequestObject struct {
+	ID     ProposalIDParam `json:"id"`
+	Params GetProposalDiagramParams
+}
+
+type GetProposalDiagramResponseObject interface {
+	VisitGetProposalDiagramResponse(w http.ResponseWriter) error
+}
+
+type GetProposalDiagram200ImageSvgXMLResponse struct {
+	DiagramAnswerImageSvgXMLResponse
+}
+
+func (response GetProposalDiagram200ImageSvgXMLResponse) VisitGetProposalDiagramResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "image/svg+xml")
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.WriteHeader(200)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	_, err := io.Copy(w, response.Body)
+	return err
+}
+
+type GetProposalDiagram200TextResponse DiagramAnswerTextResponse
+
+func (response GetProposalDiagram200TextResponse) VisitGetProposalDiagramResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "text/plain")
+	w.WriteHeader(200)
+
+	_, err := w.Write([]byte(fmt.Sprint(response)))
+	return err
+}
+
+type GetProposalDiagram200TextVndGraphvizResponse struct {
+	DiagramAnswerTextVndGraphvizResponse
+}
+
+func (response GetProposalDiagram200TextVndGraphvizResponse) VisitGetProposalDiagramResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "text/vnd.graphviz")
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.WriteHeader(200)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	_, err := io.Copy(w, response.Body)
+	return err
+}
+
+type GetProposalDiagram200TextVndMermaidResponse struct {
+	DiagramAnswerTextVndMermaidResponse
+}
+
+func (response GetProposalDiagram200TextVndMermaidResponse) VisitGetProposalDiagramResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "text/vnd.mermaid")
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.WriteHeader(200)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	_, err := io.Copy(w, response.Body)
+	return err
+}
+
+type GetProposalDiagramdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetProposalDiagramdefaultApplicationProblemPlusJSONResponse) VisitGetProposalDiagramResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -7763,6 +7893,9 @@ type StrictServerInterface interface {
 	// CommentProposal Remark on a proposal, or on one place of its flow.
 	// (POST /api/v1/proposals/{id}/comments)
 	CommentProposal(ctx context.Context, request CommentProposalRequestObject) (CommentProposalResponseObject, error)
+	// GetProposalDiagram What would run, drawn, with where each argument comes from.
+	// (GET /api/v1/proposals/{id}/diagram)
+	GetProposalDiagram(ctx context.Context, request GetProposalDiagramRequestObject) (GetProposalDiagramResponseObject, error)
 	// DiffProposal What differs between the draft and a flow version.
 	// (GET /api/v1/proposals/{id}/diff)
 	DiffProposal(ctx context.Context, request DiffProposalRequestObject) (DiffProposalResponseObject, error)
@@ -9478,6 +9611,32 @@ func (sh *strictHandler) CommentProposal(ctx echo.Context, id ProposalIDParam, p
 		return err
 	} else if validResponse, ok := response.(CommentProposalResponseObject); ok {
 		return validResponse.VisitCommentProposalResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetProposalDiagram operation middleware
+func (sh *strictHandler) GetProposalDiagram(ctx echo.Context, id ProposalIDParam, params GetProposalDiagramParams) error {
+	var request GetProposalDiagramRequestObject
+
+	request.ID = id
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetProposalDiagram(ctx.Request().Context(), request.(GetProposalDiagramRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetProposalDiagram")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetProposalDiagramResponseObject); ok {
+		return validResponse.VisitGetProposalDiagramResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

@@ -1369,6 +1369,48 @@ func (e ListProposalsParamsSort) Valid() bool {
 	}
 }
 
+// Defines values for GetProposalDiagramParamsFormat.
+const (
+	GetProposalDiagramParamsFormatDot     GetProposalDiagramParamsFormat = "dot"
+	GetProposalDiagramParamsFormatMermaid GetProposalDiagramParamsFormat = "mermaid"
+	GetProposalDiagramParamsFormatSvg     GetProposalDiagramParamsFormat = "svg"
+	GetProposalDiagramParamsFormatText    GetProposalDiagramParamsFormat = "text"
+)
+
+// Valid indicates whether the value is a known member of the GetProposalDiagramParamsFormat enum.
+func (e GetProposalDiagramParamsFormat) Valid() bool {
+	switch e {
+	case GetProposalDiagramParamsFormatDot:
+		return true
+	case GetProposalDiagramParamsFormatMermaid:
+		return true
+	case GetProposalDiagramParamsFormatSvg:
+		return true
+	case GetProposalDiagramParamsFormatText:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for GetProposalDiagramParamsDirection.
+const (
+	GetProposalDiagramParamsDirectionLR GetProposalDiagramParamsDirection = "LR"
+	GetProposalDiagramParamsDirectionTD GetProposalDiagramParamsDirection = "TD"
+)
+
+// Valid indicates whether the value is a known member of the GetProposalDiagramParamsDirection enum.
+func (e GetProposalDiagramParamsDirection) Valid() bool {
+	switch e {
+	case GetProposalDiagramParamsDirectionLR:
+		return true
+	case GetProposalDiagramParamsDirectionTD:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for GetReportParamsFormat.
 const (
 	GetReportParamsFormatCsv  GetReportParamsFormat = "csv"
@@ -4326,6 +4368,20 @@ type CommentProposalParams struct {
 	// while the first is at work a second one is told so.
 	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
 }
+
+// GetProposalDiagramParams defines parameters for GetProposalDiagram.
+type GetProposalDiagramParams struct {
+	Format GetProposalDiagramParamsFormat `form:"format,omitempty" json:"format,omitempty,omitzero"`
+
+	// Direction Left to right or top down. Default LR for mermaid, TD for svg.
+	Direction GetProposalDiagramParamsDirection `form:"direction,omitempty" json:"direction,omitempty,omitzero"`
+}
+
+// GetProposalDiagramParamsFormat defines parameters for GetProposalDiagram.
+type GetProposalDiagramParamsFormat string
+
+// GetProposalDiagramParamsDirection defines parameters for GetProposalDiagram.
+type GetProposalDiagramParamsDirection string
 
 // DiffProposalParams defines parameters for DiffProposal.
 type DiffProposalParams struct {

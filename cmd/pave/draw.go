@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
+	"strconv"
 	"strings"
 
 	"pave/cmd/pave/internal/output"
@@ -35,7 +37,7 @@ func drawFlow(w io.Writer, flow *flows.Flow, note func(step int, arg string) str
 			rows = append(rows, [3]string{"*", "the whole context", ""})
 		}
 		for _, m := range step.InputMapping {
-			row := [3]string{m.Target, origin(m.Value, producers, names), ""}
+			row := [3]string{m.Target, elementOr(step, m.Value, producers, names), ""}
 			if note != nil {
 				row[2] = note(i, m.Target)
 			}
@@ -59,6 +61,9 @@ func drawFlow(w io.Writer, flow *flows.Flow, note func(step int, arg string) str
 func conditions(flow *flows.Flow, i int, producers map[string]int, names []string) []string {
 	var out []string
 	s := &flow.Steps[i]
+	if text := stepOrder(flow, i); text != "" {
+		out = append(out, text)
+	}
 	for j := range flow.Steps {
 		before := &flow.Steps[j]
 		for _, b := range before.Branches {
@@ -77,6 +82,57 @@ func conditions(flow *flows.Flow, i int, producers map[string]int, names []strin
 		out = append(out, fmt.Sprintf("only where %s; elsewhere the run is handed back", s.Guard))
 	}
 	return out
+}
+
+// stepOrder says what a step of a DAG waits for, and which other steps wait for the same and no more: they run side by side.
+func stepOrder(flow *flows.Flow, i int) string {
+	if flow.Type != flows.TypeDAGFlow {
+		return ""
+	}
+	var after, beside []string
+	for j := range flow.Steps {
+		other := &flow.Steps[j]
+		if slices.Contains(flow.Steps[i].DependsOn, other.StepID) {
+			after = append(after, strconv.Itoa(j+1))
+		} else if j != i && sameSteps(other.DependsOn, flow.Steps[i].DependsOn) {
+			beside = append(beside, strconv.Itoa(j+1))
+		}
+	}
+	chosen := branches(flow, flow.Steps[i].DependsOn)
+	text := ""
+	if len(after) > 1 || len(after) == 1 && !chosen {
+		text = "after " + strings.Join(after, ", ")
+	}
+	if len(beside) > 0 && !chosen {
+		text = strings.TrimPrefix(text+", beside "+strings.Join(beside, ", "), ", ")
+	}
+	return text
+}
+
+func sameSteps(a, b []string) bool {
+	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
+}
+
+// branches reports whether one of the steps chooses among those that come after it.
+func branches(flow *flows.Flow, ids []string) bool {
+	return slices.ContainsFunc(flow.Steps, func(s flows.Step) bool { return len(s.Branches) > 0 && slices.Contains(ids, s.StepID) })
+}
+
+// elementOr says where a mapped value comes from, of the element that a step runs for, too.
+func elementOr(step *flows.Step, m flows.MappingValue, producers map[string]int, names []string) string {
+	if step.ForEach != nil && (m.Kind == flows.MapKey || m.Kind == flows.MapPointer) {
+		first, rest, below := strings.Cut(strings.TrimPrefix(m.Ref, "/"), "/")
+		if m.Kind == flows.MapKey && m.Ref == step.As {
+			return "the " + step.As
+		}
+		if m.Kind == flows.MapPointer && value.Unescape(first) == step.As {
+			if !below {
+				return "the " + step.As
+			}
+			return "the " + step.As + " /" + rest
+		}
+	}
+	return origin(m, producers, names)
 }
 
 func drawRows(w io.Writer, rows [][3]string) {

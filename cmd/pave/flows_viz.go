@@ -64,6 +64,23 @@ func (c *flowsVizCmd) registered(e *env) error {
 	})
 }
 
+type proposalsVizCmd struct {
+	ID string `arg:"" help:"Proposal: its id, a unique beginning of it, or its flow's name."`
+	drawFlags
+}
+
+// Run draws what a proposal would run.
+func (c *proposalsVizCmd) Run(e *env) error {
+	return e.withClient(func(cl *client) error {
+		resp, err := check(cl.GetProposalDiagramWithResponse(e.ctx, c.ID, &gen.GetProposalDiagramParams{
+			Format: gen.GetProposalDiagramParamsFormat(c.Format), Direction: gen.GetProposalDiagramParamsDirection(c.Direction)}))
+		if err != nil {
+			return err
+		}
+		return e.printDrawing(c.Format, string(resp.GetBody()))
+	})
+}
+
 type runsVizCmd struct {
 	ID string `arg:"" help:"The run's id."`
 	drawFlags

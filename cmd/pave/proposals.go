@@ -13,6 +13,7 @@ import (
 type proposalsCmd struct {
 	List     proposalsListCmd     `cmd:"" help:"The queue, best first."`
 	Show     proposalsShowCmd     `cmd:"" help:"One proposal with all that a reviewer needs."`
+	Viz      proposalsVizCmd      `cmd:"" help:"Draw what would run, with where each argument comes from."`
 	Submit   proposalsSubmitCmd   `cmd:"" help:"Propose the flow of a file, made by a person or by another generator."`
 	Edit     proposalsEditCmd     `cmd:"" help:"Replace the draft by a file's; earlier approvals are dismissed."`
 	Assign   proposalsAssignCmd   `cmd:"" help:"Name who is to look at a proposal, its labels or the flow's owner."`

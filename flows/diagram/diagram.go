@@ -73,6 +73,8 @@ type Options struct {
 	Direction Direction
 	// Plain draws as the base system does: steps and their order, no remarks, conditions or marks. It has no SVG.
 	Plain bool
+	// Sources says at each step where its arguments come from and under which key its result is kept; not with Plain.
+	Sources bool
 	// Run lays a run over the flow; nil draws the flow alone.
 	Run Overlay
 }

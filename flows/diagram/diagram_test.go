@@ -110,6 +110,28 @@ func TestConditionsAndRemarks(t *testing.T) {
 	assert.Contains(t, dot, `S_get_ticket -> S_refund [label="kind == \"refund\""];`)
 }
 
+// With sources a drawing says where every argument comes from, in each form.
+func TestSources(t *testing.T) {
+	flow := parse(t, `{"format_version": "1.1", "type": "Flow", "name": "f", "description": "d", "on_context_collision": "error", "steps": [
+		{"tool_name": "find", "input_mapping": {"q": "name", "limit": 10}, "output_as": "found"},
+		{"tool_name": "use", "for_each": "/found/rows", "as": "row", "input_mapping": {"id": "/row/id", "key": {"$expr": "found.rows.filter(e, e.state == 'open')[0].key"}, "note": {"$optional": "note"}}},
+		{"tool_name": "all"}]}`)
+	assert.Equal(t, `[find] → [use] → [all]
+
+[find]  q ← name
+        limit ← 10
+        gives found
+[use]   for each row in /found/rows
+        id ← /row/id
+        key ← found.rows.filter(e, e.state == 'open')[0].key
+        note ← note (where present)
+[all]   takes the whole context`, draw(t, flow, Options{Sources: true}))
+	for _, format := range []Format{FormatMermaid, FormatDOT, FormatSVG} {
+		assert.Contains(t, draw(t, flow, Options{Format: format, Sources: true}), "id ← /row/id", format)
+		assert.NotContains(t, draw(t, flow, Options{Format: format}), "id ← /row/id", format)
+	}
+}
+
 func TestWithoutDefaultEveryDependentMayRun(t *testing.T) {
 	flow := parse(t, `{"type":"DAGFlow","name":"f","version":"1.0.0","description":"d","steps":[
 		{"step_id":"a","tool_name":"a","branches":[{"target_step_id":"b","predicate":"x == 1"},{"target_step_id":"b","predicate":"x == 2"}]},

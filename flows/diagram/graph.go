@@ -51,6 +51,9 @@ func newGraph(flow *flows.Flow, o Options) (*graph, error) {
 			continue
 		}
 		g.nodes[i].remarks = remarks(step, flow.OnFailure)
+		if o.Sources {
+			g.nodes[i].remarks = append(g.nodes[i].remarks, sources(step)...)
+		}
 		if mark, ok := o.Run[i]; ok {
 			g.nodes[i].mark, g.nodes[i].reached = mark, true
 		}
@@ -137,6 +140,22 @@ func remarks(s *flows.Step, onFailure flows.OnFailure) []string {
 		add("on error: go on without it")
 	case onFailure == flows.OnFailureHandBack:
 		add("on error: hand back")
+	}
+	return out
+}
+
+// sources are the arguments of a step, each with what it is taken from, and the key of its result.
+func sources(s *flows.Step) []string {
+	var out []string
+	for i := range s.InputMapping {
+		m := &s.InputMapping[i]
+		out = append(out, fmt.Sprintf("%s ← %s", m.Target, source(&m.Value)))
+	}
+	if len(s.InputMapping) == 0 {
+		out = append(out, "takes the whole context")
+	}
+	if s.OutputAs != "" {
+		out = append(out, "gives "+s.OutputAs)
 	}
 	return out
 }

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"pave/flows"
+)
+
+// The drawing of a proposal says of every step what it waits for, when it runs and where each argument comes from.
+func TestDrawFlow(t *testing.T) {
+	flow, _, err := flows.ParseFlow([]byte(`
+format_version: "1.1"
+type: DAGFlow
+name: parcels
+version: 0.1.0
+description: Looks at parcels.
+on_context_collision: error
+input_schema: {type: object, properties: {owner: {type: string}}, required: [owner]}
+steps:
+  - {step_id: list, tool_name: list_parcels, input_mapping: {owner: owner}, output_as: list}
+  - {step_id: each, depends_on: [list], tool_name: get_parcel, for_each: /list/parcels, as: parcel, input_mapping: {id: /parcel/id, lang: {$const: en}}, output_as: each}
+  - step_id: latest
+    depends_on: [list]
+    tool_name: get_route
+    input_mapping: {route: {$expr: "list.parcels.filter(e, e.state == 'late')[0].route"}}
+    output_as: latest
+    branches: [{predicate: 'latest["status"] == "lost"', target_step_id: claim}]
+    default_next: note
+  - {step_id: claim, depends_on: [latest], tool_name: open_claim, input_mapping: {route: /latest/id}, guard: owner != None, output_as: claim}
+  - {step_id: note, depends_on: [latest], tool_name: write_note, input_mapping: {all: each, note: {$optional: /latest/note}}, output_as: note}
+returns: {note: note}
+`))
+	require.NoError(t, err)
+	var out strings.Builder
+	drawFlow(&out, flow, func(step int, arg string) string {
+		if step == 1 && arg == "id" {
+			return "held 3 of 3"
+		}
+		return ""
+	})
+	require.Equal(t, `  input
+    |
+  1 list_parcels
+    |   owner <- input owner
+    |
+  2 get_parcel
+    |   after 1, beside 3
+    |   once for each parcel of step 1 (list_parcels) /parcels
+    |   id   <- the parcel /id  held 3 of 3
+    |   lang <- constant "en"
+    |
+  3 get_route
+    |   after 1, beside 2
+    |   route <- expression list.parcels.filter(e, e.state == 'late')[0].route
+    |
+  4 open_claim
+    |   only where latest["status"] == "lost", after step 3
+    |   only where owner != None; elsewhere the run is handed back
+    |   route <- step 3 (get_route) /id
+    |
+  5 write_note
+    |   only where step 3 takes none of its other ways
+    |   all  <- step 2 (get_parcel), whole output
+    |   note <- step 3 (get_route) /note, where present
+    |
+  output
+    |   note <- step 5 (write_note), whole output
+`, out.String())
+}
