@@ -45,6 +45,44 @@ func (s *service) submit(as, name string) string {
 	return p.ID
 }
 
+// What would run is drawn as it is: order, conditions, loops, and a line from everything that a value is made of.
+func TestDrawingOfAProposal(t *testing.T) {
+	s := serve(t, true)
+	var created proposal
+	step := func(id, tool string, more map[string]any) map[string]any {
+		out := map[string]any{"step_id": id, "tool_name": tool, "output_as": id}
+		for name, v := range more {
+			out[name] = v
+		}
+		return out
+	}
+	s.call("POST", "/api/v1/proposals", "person:carol", map[string]any{"flow": map[string]any{
+		"format_version": "1.1", "type": "DAGFlow", "name": "drawn_whole", "version": "0.1.0", "description": "All that a drawing shows.", "on_context_collision": "error",
+		"input_schema": map[string]any{"type": "object", "properties": map[string]any{"order_id": map[string]any{"type": "string"}, "kind": map[string]any{"type": "string"}}, "required": []any{"order_id", "kind"}},
+		"steps": []any{
+			step("first", "get_order", map[string]any{"input_mapping": map[string]any{"order_id": "order_id"}}),
+			step("every", "get_order", map[string]any{"depends_on": []any{"first"}, "for_each": "/first/parts", "as": "part", "input_mapping": map[string]any{"order_id": "/part/id"}}),
+			step("chosen", "get_order", map[string]any{"depends_on": []any{"first"}, "input_mapping": map[string]any{"order_id": map[string]any{"$expr": "first.parts.filter(e, e.kind == kind)[0].id"}},
+				"branches": []any{map[string]any{"predicate": `chosen["state"] == "sent"`, "target_step_id": "sent"}}, "default_next": "unsent"}),
+			step("sent", "get_shipment", map[string]any{"depends_on": []any{"chosen"}, "input_mapping": map[string]any{"shipment_id": "/chosen/shipment_id"}}),
+			step("unsent", "get_order", map[string]any{"depends_on": []any{"chosen"}, "guard": "kind != None", "input_mapping": map[string]any{"order_id": "order_id"}}),
+		},
+		"returns": map[string]any{"chosen": "chosen"},
+	}}, &created)
+	p := s.open(s.key("person:dora", "read", "review"))
+	p.visit("/proposals/" + created.ID)
+	p.sees("What will run")
+	boxes := eval[[]string](p, `[...document.querySelectorAll('.will-run .box:not(.box-input)')].map((b) => [b.querySelector('.box-no').textContent, ...[...b.querySelectorAll('.box-head .dim, .box-guard, .map-arg')].map((e) => e.textContent)].join('|'))`)
+	require.Equal(t, []string{"1|order_id", "2|after 1|for each|order_id", "3|after 1|order_id", `4|after 3|if chosen["state"] == "sent"|shipment_id`, "5|after 3|otherwise|if kind != None|order_id"}, boxes)
+	// 1: the input; 2: the list; 3: the list and the input that tells the element; 4: the branch and the copy; 5: the branch,
+	// the guard and the input.
+	require.Equal(t, 9, eval[int](p, `document.querySelectorAll('.will-run svg g.edge').length`))
+	tops := eval[[]int](p, `[...document.querySelectorAll('.will-run .box:not(.box-input)')].map((b) => b.offsetTop)`)
+	require.Equal(t, tops[1], tops[2], "steps of one level stand beside each other")
+	require.Equal(t, tops[3], tops[4])
+	require.Less(t, tops[2], tops[3])
+}
+
 // The whole review with keys alone: to the queue, through it, a remark, the approval, its confirmation.
 func TestReviewByKeyboard(t *testing.T) {
 	s := serve(t, true)

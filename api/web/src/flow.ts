@@ -38,6 +38,8 @@ export interface StepDoc {
   for_each?: unknown
   as?: string
   guard?: string
+  branches?: { predicate?: string; target_step_id?: string }[]
+  default_next?: string
   decision_candidates?: unknown[]
   [field: string]: unknown
 }
@@ -54,7 +56,16 @@ export interface Mapping {
   source: Source
   optional: boolean
   from: number | 'input' | 'element' | null // the step, the flow's input, the element of for_each, or nothing (constants)
+  reads: (number | 'input')[] // all steps and inputs that the value is made of
   path: string // JSON pointer of the mapping in the flow document
+}
+
+/** When a step runs, where that is not always. */
+export interface Condition {
+  id: string // `<step>/when/<number>`
+  text: string
+  title: string
+  reads: (number | 'input')[]
 }
 
 export interface Step {
@@ -65,7 +76,8 @@ export interface Step {
   mappings: Mapping[]
   out?: string
   forEach?: Mapping
-  guard?: string
+  when: Condition[]
+  after: number[] // of a DAG: the steps that it waits for
   level: number
 }
 
@@ -88,10 +100,26 @@ function sourceOf(value: unknown): { source: Source; optional: boolean } {
   if (value !== null && typeof value === 'object' && !Array.isArray(value)) {
     const o = value as Record<string, unknown>
     if ('$const' in o) return { source: { kind: 'const', value: o['$const'] }, optional: false }
-    if (typeof o['$expr'] === 'string') return { source: { kind: 'expr', text: o['$expr'], keys: o['$expr'].replace(/"[^"]*"|'[^']*'/g, '').match(/(?<![.\w])[A-Za-z_]\w*/g) ?? [] }, optional: false }
+    if (typeof o['$expr'] === 'string') return { source: { kind: 'expr', text: o['$expr'], keys: keysOf(o['$expr']) }, optional: false }
     if ('$optional' in o) return { ...sourceOf(o['$optional']), optional: true }
   }
   return { source: { kind: 'const', value }, optional: false }
+}
+
+/** The words of an expression that may name an input or an output. */
+const keysOf = (text: string): string[] => text.replace(/"[^"]*"|'[^']*'/g, '').match(/(?<![.\w])[A-Za-z_]\w*/g) ?? []
+
+/** What has to hold for a step to run: the branches that lead to it, and its guard. */
+function conditions(steps: StepDoc[], s: StepDoc): { text: string; title: string; from?: number }[] {
+  const out: { text: string; title: string; from?: number }[] = []
+  steps.forEach((b, from) => {
+    if (s.step_id === undefined || !b.branches?.length) return
+    const tests = b.branches.filter((x) => x.target_step_id === s.step_id).map((x) => x.predicate ?? '')
+    if (tests.length) out.push({ text: `if ${tests.join(' or ')}`, title: `runs only where ${tests.join(' or ')}, after step ${from + 1}`, from })
+    if (b.default_next === s.step_id) out.push({ text: 'otherwise', title: `runs only where step ${from + 1} takes none of its other ways`, from })
+  })
+  if (s.guard) out.push({ text: `if ${s.guard}`, title: `runs only where ${s.guard}; elsewhere the run is handed back` })
+  return out
 }
 
 const unescape = (token: string) => token.replaceAll('~1', '/').replaceAll('~0', '~')
@@ -118,14 +146,17 @@ export function readFlow(doc: FlowDoc): Flow {
     const mapping = (arg: string, value: unknown, path: string): Mapping => {
       const { source, optional } = sourceOf(value)
       const from = source.kind === 'const' ? null : source.kind === 'expr' ? (source.keys.map(known).find((f) => f !== null) ?? null) : producer(source.key)
-      return { id: `${index}/${arg}`, arg, source, optional, from, path }
+      const reads = source.kind === 'expr' ? readBy(source.keys) : from === 'input' || typeof from === 'number' ? [from] : []
+      return { id: `${index}/${arg}`, arg, source, optional, from, reads, path }
     }
     const known = (key: string) => (s.as === key || inputs.some((p) => p.name === key) || steps.some((p) => p.output_as === key) ? producer(key) : null)
+    const readBy = (keys: string[]) => [...new Set(keys.map(known))].filter((f): f is number | 'input' => f === 'input' || typeof f === 'number')
+    const when = conditions(steps, s).map((c, n): Condition => ({ id: `${index}/when/${n}`, text: c.text, title: c.title, reads: c.from === undefined ? readBy(keysOf(c.text)) : [c.from] }))
     return {
       index, id: s.step_id ?? String(index + 1), level: levels[index] ?? 0,
       name: s.tool_name ?? s.flow_name ?? s.capability_id ?? '?', kind: s.flow_name ? 'flow' : s.capability_id ? 'capability' : 'tool',
       mappings: Object.entries(s.input_mapping ?? {}).map(([arg, v]) => mapping(arg, v, `/steps/${index}/input_mapping/${escapeToken(arg)}`)),
-      out: s.output_as, guard: s.guard, forEach: s.for_each === undefined ? undefined : { ...mapping('for_each', s.for_each, `/steps/${index}/for_each`) },
+      out: s.output_as, when, after: dag ? before : [], forEach: s.for_each === undefined ? undefined : { ...mapping('for_each', s.for_each, `/steps/${index}/for_each`) },
     }
   })
   return { inputs, steps: read }

@@ -20,7 +20,12 @@ export function Mappings({ flow, evidence, picked, pick }: Props) {
         <section key={s.index}>
           <h3>
             <span class="box-no">{s.index + 1}</span> <span class="mono">{s.name}</span>
-            {s.guard && <span class="dim mono"> if {s.guard}</span>}
+            {s.when.map((c) => (
+              <span key={c.id} class="dim mono" title={c.title}>
+                {' '}
+                {c.text}
+              </span>
+            ))}
           </h3>
           <Guarded g={evidence.pattern?.data_flow?.guards?.find((g) => g.step === s.index)} />
           {s.forEach && <Mapped m={s.forEach} evidence={evidence} picked={picked} pick={pick} />}

@@ -4,7 +4,7 @@ import { createContext } from 'preact'
 import { useContext, useEffect, useRef, useState } from 'preact/hooks'
 import type { Schemas } from '../api'
 import { percent } from '../format'
-import { evidenceOf, sourceText, type Flow, type Mapping, type Step } from '../flow'
+import { evidenceOf, sourceText, type Condition, type Flow, type Mapping, type Step } from '../flow'
 import { Safety } from './marks'
 
 /** The mapping that the pointer or the keyboard is on, the same one everywhere on the page. */
@@ -52,15 +52,15 @@ export function FlowDiagram({ flow, evidence, safety, unbound, comments, pick, p
     return () => watch.disconnect()
   }, [])
   const { boxes, input, width, height, lanes } = layout(flow, room)
-  const all = flow.steps.flatMap((s) => (s.forEach ? [s.forEach, ...s.mappings] : s.mappings).map((m) => ({ m, step: s })))
+  const all = wires(flow)
   return (
     <div class="diagram" ref={ref}>
       <div class="diagram-canvas" style={{ width: `${width}px`, height: `${height}px` }}>
         <svg width={width} height={height} aria-hidden="true">
-          {all.map(({ m, step }) => {
-            const from = typeof m.from === 'number' ? boxes[m.from] : m.from === 'input' ? input : undefined
-            const to = boxes[step.index]
-            return from && to ? <Edge key={m.id} m={m} step={step} from={from} to={to} lanes={lanes} flow={flow} evidence={evidence} /> : null
+          {all.map((wire) => {
+            const from = wire.from === 'input' ? input : boxes[wire.from]
+            const to = boxes[wire.step.index]
+            return from && to ? <Edge key={wire.key} wire={wire} from={from} to={to} lanes={lanes} flow={flow} evidence={evidence} /> : null
           })}
         </svg>
         {flow.inputs.length > 0 && (
@@ -78,20 +78,21 @@ export function FlowDiagram({ flow, evidence, safety, unbound, comments, pick, p
         )}
         {flow.steps.map((s) => (
           <div key={s.index} class={`box box-${s.kind}${unbound?.includes(s.name) ? ' box-unbound' : ''}`} style={place(boxes[s.index]!)}>
-            <div class="box-head" title={s.guard ? `runs only if ${s.guard}` : undefined}>
+            <div class="box-head">
               <span class="box-no">{s.index + 1}</span>
               <span class="mono box-name" title={s.name}>
                 {s.name}
               </span>
+              {s.after.length > 0 && <span class="dim">after {s.after.map((i) => i + 1).join(', ')}</span>}
               {marks?.(s.index) && <span class={`state ${marks(s.index)!.tone}`}>{marks(s.index)!.text}</span>}
               {(comments?.(s.index) ?? 0) > 0 && <span class="tag">{comments!(s.index)} ✎</span>}
               {safety && <Safety of={safety(s.name)} />}
             </div>
-            {s.guard && (
-              <div class="box-row box-guard" title={s.guard}>
-                <span class="mono">if {s.guard}</span>
+            {s.when.map((c) => (
+              <div key={c.id} class="box-row box-guard" title={c.title}>
+                <span class="mono">{c.text}</span>
               </div>
-            )}
+            ))}
             {s.forEach && <Row m={s.forEach} label="for each" evidence={evidence} pick={pick} picked={picked} />}
             {s.mappings.map((m) => (
               <Row key={m.id} m={m} evidence={evidence} pick={pick} picked={picked} />
@@ -119,17 +120,34 @@ function Row({ m, label, evidence, pick, picked }: { m: Mapping; label?: string;
   )
 }
 
-function Edge({ m, step, from, to, lanes, flow, evidence }: { m: Mapping; step: Step; from: Box; to: Box; lanes: Map<string, number>; flow: Flow; evidence?: Schemas['Evidence'] }) {
-  const { lit } = useHot(m.id)
-  const e = evidenceOf(evidence, m)?.evidence
+/** A line from what makes a value to the row that it goes into. */
+interface Wire {
+  key: string
+  id: string // of the mapping or condition
+  step: Step
+  row: number // in its box
+  from: number | 'input'
+  mapping?: Mapping
+}
+
+function wires(flow: Flow): Wire[] {
+  return flow.steps.flatMap((step) => {
+    const rows: (Mapping | Condition)[] = [...step.when, ...(step.forEach ? [step.forEach] : []), ...step.mappings]
+    return rows.flatMap((m, row) => m.reads.map((from) => ({ key: `${m.id} ${from}`, id: m.id, step, row, from, mapping: 'source' in m ? m : undefined })))
+  })
+}
+
+function Edge({ wire, from, to, lanes, flow, evidence }: { wire: Wire; from: Box; to: Box; lanes: Map<string, number>; flow: Flow; evidence?: Schemas['Evidence'] }) {
+  const { lit } = useHot(wire.id)
+  const m = wire.mapping
+  const e = m && evidenceOf(evidence, m)?.evidence
   const share = e && e.present > 0 ? e.held / e.present : 1
-  const all = step.forEach ? [step.forEach, ...step.mappings] : step.mappings
-  const y2 = to.y + head + (step.guard ? row : 0) + all.indexOf(m) * row + row / 2
-  const inputRow = m.from === 'input' && m.source.kind !== 'const' && m.source.kind !== 'expr' ? flow.inputs.findIndex((p) => p.name === (m.source as { key: string }).key) : -1
+  const y2 = to.y + head + wire.row * row + row / 2
+  const inputRow = wire.from === 'input' ? flow.inputs.findIndex((p) => p.name === inputOf(m)) : -1
   const y1 = inputRow >= 0 ? from.y + head + inputRow * row + row / 2 : from.y + from.h - row / 2 - 2
   const x1 = from.x + from.w
   const x2 = to.x + to.w
-  const lane = Math.max(x1, x2) + 14 + (lanes.get(m.id) ?? 0) * 11
+  const lane = Math.max(x1, x2) + 14 + (lanes.get(wire.key) ?? 0) * 11
   const r = Math.min(8, Math.abs(y2 - y1) / 2)
   const d = `M${x1} ${y1}H${lane - r}Q${lane} ${y1} ${lane} ${y1 + r}V${y2 - r}Q${lane} ${y2} ${lane - r} ${y2}H${x2 + 5}`
   return (
@@ -140,8 +158,11 @@ function Edge({ m, step, from, to, lanes, flow, evidence }: { m: Mapping; step: 
   )
 }
 
+/** The input that a mapping copies. */
+const inputOf = (m?: Mapping) => (m && (m.source.kind === 'key' || m.source.kind === 'pointer') ? m.source.key : undefined)
+
 const place = (b: Box) => ({ left: `${b.x}px`, top: `${b.y}px`, width: `${b.w}px`, height: `${b.h}px` })
-const rowsOf = (s: Step) => s.mappings.length + (s.forEach ? 1 : 0) + (s.guard ? 1 : 0) + 1
+const rowsOf = (s: Step) => s.mappings.length + (s.forEach ? 1 : 0) + s.when.length + 1
 
 function layout(flow: Flow, room: number) {
   const levels: Step[][] = []
@@ -171,13 +192,16 @@ function layout(flow: Flow, room: number) {
 function laneOf(flow: Flow): Map<string, number> {
   const used: { from: number; to: number; key: string }[][] = []
   const out = new Map<string, number>()
-  const edges = flow.steps.flatMap((s) => (s.forEach ? [s.forEach, ...s.mappings] : s.mappings).filter((m) => m.from === 'input' || typeof m.from === 'number').map((m) => ({ m, from: m.from === 'input' ? -1 : (m.from as number), to: s.index, key: `${m.from}/${m.source.kind === 'key' && m.from === 'input' ? m.source.key : ''}` })))
+  const edges = wires(flow).map((w) => {
+    const key = w.from === 'input' && w.mapping?.source.kind === 'key' ? w.mapping.source.key : ''
+    return { wire: w.key, from: w.from === 'input' ? -1 : w.from, to: w.step.index, key: `${w.from}/${key}` }
+  })
   edges.sort((a, b) => a.to - a.from - (b.to - b.from) || a.from - b.from)
   for (const e of edges) {
     let lane = used.findIndex((l) => l.every((o) => o.key === e.key || o.to <= e.from || o.from >= e.to))
     if (lane < 0) lane = used.push([]) - 1
     used[lane]!.push(e)
-    out.set(e.m.id, lane)
+    out.set(e.wire, lane)
   }
   return out
 }
