@@ -150,7 +150,7 @@ func (v *visit) state() *StepCheckpoint {
 		rec.Success = v.f == nil
 		rec.StartedAt, rec.EndedAt = stamp(v.started), stamp(v.finished)
 		if v.f != nil {
-			v.f.write(&rec)
+			v.fail(&rec)
 		} else if !rec.Skipped {
 			rec.Outputs = v.outputs
 		}
@@ -175,9 +175,11 @@ func (v *visit) restoreStep(s *StepCheckpoint) {
 	if !s.Done {
 		v.special().partial = s
 		v.rec.RetryCount, v.rec.RetryErrors = s.Record.RetryCount, s.Record.RetryErrors
+		v.sent = s.Record.RetryCount > 0 || s.Flow != nil // else it waited before its first call
 		return
 	}
 	*v.rec = *s.Record
+	v.sent = !s.Record.NotSent
 	v.restored, v.ended, v.ran, v.skips = true, true, true, s.Skips
 	v.started, v.finished = s.Record.StartedAt, s.Record.EndedAt
 	v.name, v.tool = s.Record.ToolName, v.sp.primary

@@ -146,7 +146,7 @@ func TestRecordFields(t *testing.T) {
 		want string
 	}{
 		{executor.RunResult{}, "trace_schema_version flow_name flow_version success status final_output execution_log trace_id started_at ended_at total_duration_ms cost_report initial_input dry_run hand_back"},
-		{executor.StepRecord{}, "step_index step_id tool_name inputs outputs error_type error_code error_message success started_at ended_at duration_ms retry_count retry_errors skipped cached fallback_used fallback_tool_name flow_name sub_result approval decision elements"},
+		{executor.StepRecord{}, "step_index step_id tool_name inputs outputs error_type error_code error_message success started_at ended_at duration_ms retry_count retry_errors skipped cached fallback_used fallback_tool_name flow_name sub_result approval decision elements not_sent"},
 		{executor.HandBack{}, "step_index step_id tool_name inputs reason"},
 		{executor.CostReport{}, "steps_executed llm_calls_avoided latency_saved_ms cost_saved_usd actual_execution_ms profile"},
 		{executor.CostProfile{}, "avg_llm_latency_ms avg_tokens_per_call cost_per_token_usd provider model price_as_of"},

@@ -3,6 +3,7 @@ package executor
 import (
 	"fmt"
 	"maps"
+	"slices"
 
 	"pave/flows"
 	"pave/flows/schema"
@@ -121,6 +122,7 @@ func (v *visit) executeElements() {
 		e.finished = v.r.e.now()
 		return e.f.letsOn()
 	})
+	v.sent = v.sent || slices.ContainsFunc(v.elements, func(e visit) bool { return e.sent })
 	if waits(v.elements) {
 		v.f = &failure{pending: true}
 		return
@@ -131,7 +133,7 @@ func (v *visit) executeElements() {
 		if e.f == nil {
 			e.rec.Outputs = e.outputs
 		} else {
-			e.f.write(e.rec)
+			e.fail(e.rec)
 		}
 		e.rec.Success = e.f == nil
 		v.r.close(e)

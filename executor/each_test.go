@@ -53,6 +53,42 @@ func TestForEachCollects(t *testing.T) {
 	assert.Equal(t, "CW-E041", cw(r.ExecutionLog[0]))
 }
 
+// A failed step has not been sent only when no call for any of its elements was; the mark survives the JSON form.
+func TestForEachStepIsSentWithItsFirstElement(t *testing.T) {
+	in, out := `{"type":"object","properties":{"s":{"type":"string"}},"required":["s"]}`, `{"type":"object","properties":{"u":{"type":"string"}},"required":["u"]}`
+	unsent := &executor.ToolError{Class: executor.ClassOther, Code: "pool_full", Message: "full", NotSent: true}
+	for _, c := range []struct {
+		xs       []any
+		elements []bool
+		step     bool
+	}{
+		{[]any{"full", "a"}, []bool{true}, true},
+		{[]any{"a", "full"}, []bool{false, true}, false},
+		{[]any{"bad"}, []bool{false}, false},
+	} {
+		b := newBench(t)
+		b.tool("up", in, out, func(ctx context.Context, in map[string]any) (any, error) {
+			if in["s"] == "full" {
+				return nil, unsent
+			}
+			return upper(ctx, in)
+		})
+		r := b.run("steps:\n\t- {tool_name: up, for_each: xs, as: x, max_concurrency: 1, input_mapping: {s: x}, output_as: r}\n", map[string]any{"xs": c.xs})
+		raw, err := executor.EncodeResult(r)
+		require.NoError(t, err)
+		r, err = executor.DecodeResult(raw)
+		require.NoError(t, err)
+		rec := r.ExecutionLog[0]
+		require.False(t, rec.Success)
+		assert.Equal(t, c.step, rec.NotSent, "%v", c.xs)
+		var elements []bool
+		for i := range rec.Elements {
+			elements = append(elements, rec.Elements[i].NotSent)
+		}
+		assert.Equal(t, c.elements, elements, "%v", c.xs)
+	}
+}
+
 func TestForEachFailures(t *testing.T) {
 	for _, limit := range []int{1, 3} {
 		b := newBench(t)

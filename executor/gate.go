@@ -258,6 +258,7 @@ func (v *visit) callCapability(inputs map[string]any, attempt int) (map[string]a
 	call := CapabilityCall{CapabilityID: sp.step.CapabilityID, ToolName: sp.name, Inputs: sent, RunID: r.runID, StepID: sp.step.StepID, IdempotencyKey: r.runID + "-" + v.path()}
 	call.Deadline, _ = r.ctx.Deadline()
 	answer, err := r.e.invokeCapability(r.ctx, call)
+	v.sent = v.sent || !notSent(err)
 	if err != nil {
 		f := r.callFailure(sp, &toolPlan{tool: &flows.Tool{Name: sp.name}}, err)
 		if !f.ended {

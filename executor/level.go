@@ -30,6 +30,7 @@ type visit struct {
 	ran      bool   // it was executed
 	restored bool   // it was executed before the run was resumed
 	skips    bool   // the failure of an element is one that on_error: skip covers
+	sent     bool   // something was called for it, or may have been
 	*rare
 }
 
@@ -244,7 +245,7 @@ func (r *run) settle(v *visit) bool {
 		rec.Inputs = map[string]any{}
 	}
 	if rec.Success = v.f == nil; !rec.Success {
-		v.f.write(rec)
+		v.fail(rec)
 	}
 	r.close(v)
 	r.count(rec)
@@ -256,6 +257,12 @@ func (r *run) settle(v *visit) bool {
 		v.emit(Event{Kind: EventStepEnd, StepIndex: v.sp.index, ToolName: rec.ToolName, StepRecord: rec})
 	}
 	return rec.Success
+}
+
+// fail puts the failure of a visit into its record.
+func (v *visit) fail(rec *StepRecord) {
+	v.f.write(rec)
+	rec.NotSent = !v.sent
 }
 
 // rulesOut reports whether branches keep a step from running: another step was selected in its place, or all of

@@ -40,13 +40,13 @@ func NewMux(kinds map[string]Invoker) *Mux {
 // Invoke implements Invoker. A tool without a binding is a *ToolError with code unbound_tools.
 func (m *Mux) Invoke(ctx context.Context, tool *flows.Tool, input map[string]any, call CallInfo) (any, error) {
 	if tool.Binding == nil {
-		return nil, &ToolError{Class: ClassOther, Code: string(flows.CodeUnbound),
+		return nil, &ToolError{Class: ClassOther, Code: string(flows.CodeUnbound), NotSent: true,
 			Message: fmt.Sprintf("tool '%s' has no binding: add one to its tool file and apply it", tool.Name)}
 	}
 	invoker, ok := m.kinds[tool.Binding.Kind]
 	if !ok {
 		known := strings.Join(slices.Sorted(maps.Keys(m.kinds)), ", ")
-		return nil, &ToolError{Class: ClassOther, Code: string(flows.CodeUnbound),
+		return nil, &ToolError{Class: ClassOther, Code: string(flows.CodeUnbound), NotSent: true,
 			Message: fmt.Sprintf("tool '%s' has a binding of kind %q, which is not available here (available: %s)", tool.Name, tool.Binding.Kind, known)}
 	}
 	return invoker.Invoke(ctx, tool, input, call)

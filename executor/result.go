@@ -86,6 +86,8 @@ type ToolError struct {
 	Type    string
 	// Final marks a call that may have happened and must not happen twice: no retry policy makes it again.
 	Final bool
+	// NotSent marks a call that the binding did not make, so that nothing can have happened.
+	NotSent bool
 }
 
 func (e *ToolError) Error() string { return e.Message }
@@ -170,6 +172,8 @@ type StepRecord struct {
 	Approval         *Approval      `json:"approval"`
 	Decision         *Decision      `json:"decision"`
 	Elements         []StepRecord   `json:"elements,omitempty"`
+	// NotSent is set when the step failed before it called anything; without it a failed step may have done its work.
+	NotSent bool `json:"not_sent,omitempty"`
 }
 
 // Approval is the recorded decision of a step that needed one.

@@ -86,6 +86,7 @@ func (v *visit) execute() {
 func (v *visit) reuse(rec *StepRecord) {
 	fresh := v.rec
 	*fresh = *rec
+	v.sent = !rec.NotSent
 	v.outputs = rec.Outputs
 	if _, size, err := snapshotObject(rec.Outputs); err == nil {
 		v.size = size
@@ -177,6 +178,7 @@ func (v *visit) attempt(tp *toolPlan, inputs map[string]any, attempt int, fallba
 	r, sp := v.r, v.sp
 	raw, err := r.e.call(r.ctx, tp.tool, tp.timeout, inputs, CallInfo{RunID: r.runID, TraceID: r.result.TraceID,
 		Path: v.path(), StepIndex: sp.index, StepID: sp.step.StepID, Attempt: attempt, Fallback: fallback, Preview: r.previews(tp), Scope: r.in.CacheScope})
+	v.sent = v.sent || !notSent(err)
 	if err != nil {
 		return nil, 0, r.callFailure(sp, tp, err)
 	}
@@ -198,6 +200,12 @@ func (v *visit) attempt(tp *toolPlan, inputs map[string]any, attempt int, fallba
 		return nil, 0, failSchema("tool", tp.tool.Name, sp.index, violations)
 	}
 	return outputs, size, nil
+}
+
+// notSent reports whether a binding says of a call that it did not make it.
+func notSent(err error) bool {
+	te := new(ToolError)
+	return errors.As(err, &te) && te.NotSent
 }
 
 // callFailure sorts out why a call gave no answer: the run ended, the tool's own time ran out, or the tool failed.

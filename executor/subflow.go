@@ -28,6 +28,7 @@ func (v *visit) callFlow() (map[string]any, int, *failure) {
 		inner.result.TraceID = inner.from.TraceID
 		inner.result.InitialInput = inner.from.InitialInput
 	}
+	v.sent = true
 	inner.start()
 	result := inner.result
 	if result.Status == StatusAwaitingApproval {

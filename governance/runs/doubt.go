@@ -23,24 +23,10 @@ func (c *Continuation) doubt(a *governance.Admission, result *executor.RunResult
 	for i := range result.ExecutionLog {
 		rec := &result.ExecutionLog[i]
 		at := rec.StepIndex
-		if at >= 0 && at < len(flow.Steps) && stepName(flow, at) == c.Next.Step && mayHaveHappened(rec) && !repeatable(a, &flow.Steps[at]) {
+		if at >= 0 && at < len(flow.Steps) && stepName(flow, at) == c.Next.Step && !rec.Success && !rec.NotSent && !repeatable(a, &flow.Steps[at]) {
 			c.Next.MayHaveHappened = true
 		}
 	}
-}
-
-// reached are the codes of steps that end when their call has been made, or may have been: an answer that does not fit
-// has the code of inputs that do not.
-var reached = []string{flows.CWSchemaValidation.Code, flows.CWFlowExecution.Code, flows.CWToolTimeout.Code, flows.CWToolOutputSize.Code, flows.CWFlowCancelled.Code}
-
-// notSent are what bindings say, at the end of the message, of calls that they did not make.
-var notSent = []string{"[no_worker]", "[pool_full]", "[egress_denied]"}
-
-func mayHaveHappened(rec *executor.StepRecord) bool {
-	if rec.Success || rec.ErrorCode == nil || rec.ErrorMessage == nil || !slices.Contains(reached, *rec.ErrorCode) {
-		return false
-	}
-	return !slices.ContainsFunc(notSent, func(end string) bool { return strings.HasSuffix(*rec.ErrorMessage, end) })
 }
 
 // knownTools is a flow with what is known now of the tools that its steps call, for a run that is read back.

@@ -66,7 +66,7 @@ type rule struct {
 }
 
 func invalidBinding(tool *flows.Tool, format string, args ...any) error {
-	return &executor.ToolError{Class: executor.ClassOther, Code: "invalid_binding",
+	return &executor.ToolError{Class: executor.ClassOther, Code: "invalid_binding", NotSent: true,
 		Message: fmt.Sprintf("binding of tool '%s': ", tool.Name) + fmt.Sprintf(format, args...)}
 }
 

@@ -135,7 +135,7 @@ func transportError(ctx context.Context, tool *flows.Tool, req *http.Request, er
 	var netErr net.Error
 	switch {
 	case errors.As(err, &denied):
-		return toolError(executor.ClassOther, string(flows.CodeEgressDenied), "%s", denied.Error())
+		return &executor.ToolError{Class: executor.ClassOther, Code: string(flows.CodeEgressDenied), Message: bind.Scrub(denied.Error(), secrets), NotSent: true}
 	case errors.Is(ctx.Err(), context.Canceled):
 		return ctx.Err()
 	case ctx.Err() != nil, errors.As(err, &netErr) && netErr.Timeout():

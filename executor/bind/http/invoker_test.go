@@ -153,11 +153,13 @@ func TestSecretsStayInTheHeader(t *testing.T) {
 		return err
 	}
 	te := toolError(t, get(map[string]string{"authorization": "Bearer {{secret:SHOP_TOKEN}}"}), executor.ClassOther, "http_status")
+	assert.False(t, te.NotSent)
 	assert.Equal(t, "Bearer "+secret, last.header.Get("Authorization"))
 	assert.Equal(t, "tool server of 't' answered 401 Unauthorized: bad credentials Bearer ***REDACTED***", te.Message)
 
 	te = toolError(t, get(map[string]string{"X-Key": "{{secret:OTHER}}"}), executor.ClassOther, "unknown_secret")
 	assert.Contains(t, te.Message, "OTHER")
+	assert.True(t, te.NotSent)
 	assert.NotContains(t, te.Message, secret)
 }
 
@@ -411,6 +413,7 @@ func TestEgress(t *testing.T) {
 			}
 			te := toolError(t, err, executor.ClassOther, "egress_denied")
 			assert.Contains(t, te.Message, "egress.allow")
+			assert.True(t, te.NotSent)
 		})
 	}
 	t.Run("host entry", func(t *testing.T) {

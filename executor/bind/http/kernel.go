@@ -41,7 +41,7 @@ func NewKernel(invoker *Invoker, urls map[string]string) *Kernel {
 func (k *Kernel) InvokeCapability(ctx context.Context, c executor.CapabilityCall) (map[string]any, error) {
 	i := slices.IndexFunc(k.routes, func(r route) bool { return strings.HasPrefix(c.CapabilityID, r.prefix) })
 	if i < 0 {
-		return nil, &executor.ToolError{Class: executor.ClassOther, Code: "unknown_capability", Message: fmt.Sprintf("no kernel is configured for capability '%s'", c.CapabilityID)}
+		return nil, &executor.ToolError{Class: executor.ClassOther, Code: "unknown_capability", NotSent: true, Message: fmt.Sprintf("no kernel is configured for capability '%s'", c.CapabilityID)}
 	}
 	body := map[string]any{"capability_id": c.CapabilityID, "inputs": c.Inputs, "run_id": c.RunID, "step_id": c.StepID, "idempotency_key": c.IdempotencyKey, "deadline": nil}
 	if !c.Deadline.IsZero() {

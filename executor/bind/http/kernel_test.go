@@ -32,7 +32,7 @@ func TestKernel(t *testing.T) {
 	for id, want := range map[string]executor.ToolError{
 		"shop.refund.all": {Class: executor.ClassRateLimit, Message: "later"},
 		"odd":             {Class: executor.ClassOther, Code: "invalid_answer", Message: "the kernel of capability 'odd' answered with neither outputs nor an error"},
-		"else":            {Class: executor.ClassOther, Code: "unknown_capability", Message: "no kernel is configured for capability 'else'"},
+		"else":            {Class: executor.ClassOther, Code: "unknown_capability", NotSent: true, Message: "no kernel is configured for capability 'else'"},
 	} {
 		call.CapabilityID = id
 		_, err := k.InvokeCapability(context.Background(), call)

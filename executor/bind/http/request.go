@@ -16,7 +16,7 @@ import (
 )
 
 func badArgument(format string, args ...any) error {
-	return &executor.ToolError{Class: executor.ClassValidation, Code: "invalid_argument", Message: fmt.Sprintf(format, args...)}
+	return &executor.ToolError{Class: executor.ClassValidation, Code: "invalid_argument", NotSent: true, Message: fmt.Sprintf(format, args...)}
 }
 
 // request builds one call. secrets collects the values that went into headers, so that error texts can be
@@ -57,11 +57,11 @@ func (c *Invoker) request(ctx context.Context, tool *flows.Tool, b *binding, inp
 			}
 			secret, err := c.secret(ctx, p.secret)
 			if err != nil {
-				return nil, nil, &executor.ToolError{Class: executor.ClassOther, Code: "unknown_secret",
+				return nil, nil, &executor.ToolError{Class: executor.ClassOther, Code: "unknown_secret", NotSent: true,
 					Message: fmt.Sprintf("secret %s of tool '%s' (header %s) is not available; set it where pave runs", p.secret, tool.Name, h.name)}
 			}
 			if strings.ContainsAny(secret, "\r\n\x00") {
-				return nil, nil, &executor.ToolError{Class: executor.ClassOther, Code: "unknown_secret",
+				return nil, nil, &executor.ToolError{Class: executor.ClassOther, Code: "unknown_secret", NotSent: true,
 					Message: fmt.Sprintf("secret %s of tool '%s' holds a line break and cannot stand in header %s", p.secret, tool.Name, h.name)}
 			}
 			secrets = append(secrets, secret)

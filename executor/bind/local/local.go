@@ -106,7 +106,7 @@ func (r *Registry) Preview(ctx context.Context, tool *flows.Tool, input map[stri
 func (r *Registry) Invoke(ctx context.Context, tool *flows.Tool, input map[string]any, _ executor.CallInfo) (any, error) {
 	e, ok := r.lookup(tool)
 	if !ok {
-		return nil, &executor.ToolError{Class: executor.ClassOther, Code: string(flows.CodeUnbound),
+		return nil, &executor.ToolError{Class: executor.ClassOther, Code: string(flows.CodeUnbound), NotSent: true,
 			Message: fmt.Sprintf("no in-process tool '%s' is registered (registered: %s)", nameOf(tool), strings.Join(r.Names(), ", "))}
 	}
 	return e.fn(ctx, e.owned(input))

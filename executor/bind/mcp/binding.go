@@ -158,11 +158,11 @@ func (b *Binding) Invoke(ctx context.Context, tool *flows.Tool, input map[string
 	p := b.peer(tool.Binding.Server)
 	for again := true; ; again = false {
 		s, err := p.connect(limited)
-		if err != nil {
-			return nil, b.ended(ctx, limited, tool, toolError(err))
+		if err == nil {
+			err = pinned(tool, s)
 		}
-		if err := pinned(tool, s); err != nil {
-			return nil, err
+		if err != nil {
+			return nil, b.ended(ctx, limited, tool, toolError(err, again))
 		}
 		res, err := b.call(limited, ctx, s, tool, input, info)
 		if err == nil {
@@ -178,7 +178,7 @@ func (b *Binding) Invoke(ctx context.Context, tool *flows.Tool, input map[string
 		// the call of a tool that may be called twice is tried once more as well.
 		b.end(s)
 		if dial := new(net.OpError); errors.As(err, &dial) && dial.Op == "dial" { // nothing was sent
-			return nil, &executor.ToolError{Class: executor.ClassIO, Code: "connection_failed",
+			return nil, &executor.ToolError{Class: executor.ClassIO, Code: "connection_failed", NotSent: again,
 				Message: fmt.Sprintf("MCP server '%s' cannot be reached: %s", p.name, bind.OneLine(err.Error()))}
 		}
 		if again && (errors.Is(err, mcp.ErrSessionMissing) || tool.Repeatable()) {
@@ -249,12 +249,14 @@ func (b *Binding) ended(ctx, limited context.Context, tool *flows.Tool, err erro
 	return err
 }
 
-// toolError gives an error without a class one.
-func toolError(err error) error {
+// toolError is why a call was not made this time, with a class. first says that it was not made before either.
+func toolError(err error, first bool) error {
+	said := executor.ToolError{Class: executor.ClassOther, Code: cmp.Or(strings.TrimSpace(string(flows.CodeOf(err))), "unknown_server"), Message: err.Error()}
 	if te := new(executor.ToolError); errors.As(err, &te) {
-		return err
+		said = *te // several calls may wait for one connection
 	}
-	return &executor.ToolError{Class: executor.ClassOther, Code: cmp.Or(strings.TrimSpace(string(flows.CodeOf(err))), "unknown_server"), Message: err.Error()}
+	said.NotSent = first
+	return &said
 }
 
 // ofTransport are the codes by which the library says that the connection has ended or broke (client is closing, server is

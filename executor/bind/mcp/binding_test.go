@@ -253,6 +253,7 @@ func TestAServerThatRestarts(t *testing.T) {
 		b := over(t, stdioServer(), nil)
 		_, err := b.Invoke(t.Context(), bound("dies", flows.EffectWrite), nil, executor.CallInfo{})
 		te := toolErr(t, err, "outcome_unknown")
+		assert.False(t, te.NotSent)
 		assert.True(t, te.Final)
 		first := b.peer("kb").session
 		_, err = invoke(t.Context(), b, "text")
@@ -378,7 +379,7 @@ func TestHostileServers(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 			defer cancel()
 			_, err := invoke(ctx, b, "text")
-			toolErr(t, err, c.code)
+			assert.True(t, toolErr(t, err, c.code).NotSent)
 			require.NoError(t, ctx.Err())
 		})
 	}

@@ -169,7 +169,7 @@ func (p *Pools) enqueue(t *task) error {
 	}
 	if len(pool.queue) >= p.opts.Queued {
 		pool.refused++
-		return &executor.ToolError{Class: executor.ClassRateLimit, Code: "pool_full",
+		return &executor.ToolError{Class: executor.ClassRateLimit, Code: "pool_full", NotSent: true,
 			Message: fmt.Sprintf("%d calls wait in the worker pool '%s'; start more workers, or call tool '%s' later", len(pool.queue), pool.name, t.call.Tool)}
 	}
 	pool.queue = append(pool.queue, t)
@@ -313,7 +313,7 @@ func (t *task) untaken() error {
 	case !polled.IsZero():
 		who = "a worker polled it last " + time.Since(polled).Round(time.Second).String() + " ago"
 	}
-	return &executor.ToolError{Class: executor.ClassTimeout, Code: "no_worker",
+	return &executor.ToolError{Class: executor.ClassTimeout, Code: "no_worker", NotSent: t.deliveries == 0,
 		Message: fmt.Sprintf("worker pool '%s' is empty: tool '%s' waited %s and no worker took the call; %s. Start a worker that polls this pool and serves this tool",
 			t.pool.name, t.call.Tool, time.Since(t.since).Round(time.Millisecond), who)}
 }

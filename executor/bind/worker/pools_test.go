@@ -93,6 +93,7 @@ func TestAnAbsentWorkerFailsTheCallAtItsTimeoutAndNamesThePool(t *testing.T) {
 			assert.Contains(t, te.Message, "pool 'crm' is empty")
 			assert.Contains(t, te.Message, "no worker has ever polled it")
 			assert.Equal(t, executor.ClassTimeout, te.Class)
+			assert.True(t, te.NotSent)
 			assert.InDelta(t, 3, time.Since(began).Seconds(), 0.1)
 			assert.Zero(t, p.Stats()[0].Queued)
 		})
@@ -279,12 +280,22 @@ func TestACallThatNeverReachedItsWorkerIsNotLost(t *testing.T) {
 	})
 }
 
+// A call that a worker had once may have happened, also when nobody takes it again.
+func TestACallThatWasGivenOutIsNotUnsent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := New(Options{Lease: 5 * time.Second})
+		out := start(p, tool(flows.EffectRead, 20), executor.CallInfo{})
+		require.NotNil(t, take(t, p, "goes silent"))
+		assert.False(t, toolError(t, (<-out).err, "no_worker").NotSent)
+	})
+}
+
 func TestAFullPoolRefuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := New(Options{Queued: 1})
 		first := start(p, tool(flows.EffectRead, 1), executor.CallInfo{})
 		synctest.Wait()
-		toolError(t, (<-start(p, tool(flows.EffectRead, 1), executor.CallInfo{})).err, "pool_full")
+		assert.True(t, toolError(t, (<-start(p, tool(flows.EffectRead, 1), executor.CallInfo{})).err, "pool_full").NotSent)
 		toolError(t, (<-first).err, "no_worker")
 		assert.EqualValues(t, 1, p.Stats()[0].Rejected)
 	})
