@@ -177,7 +177,7 @@ func (b *minedDraft) forEach(k int) refusal {
 		}
 		from := &b.steps[each.Step]
 		if _, _, impossible := from.schemaAt(each.Pointer); impossible && from.tool.declared {
-			return refuse("%s declares no output at %q, whose elements %s takes", from.tool.tool.Name, each.Pointer, step.tool.tool.Name)
+			return refuseSchema("%s declares no output at %q, whose elements %s takes", from.tool.tool.Name, each.Pointer, step.tool.tool.Name)
 		}
 		list = from.output(each.Pointer)
 		from.used = append(from.used, each.Pointer)
@@ -317,12 +317,12 @@ func (b *minedDraft) copyable(k int, arg string, src *observer.ArgFlow) (proven 
 	from := &b.steps[src.Step]
 	at, proven, impossible := from.schemaAt(src.Pointer)
 	if impossible && from.tool.declared {
-		return false, refuse("%s declares no output at %q, which argument %s of %s was copied from", from.tool.tool.Name, src.Pointer, arg, step.tool.tool.Name)
+		return false, refuseSchema("%s declares no output at %q, which argument %s of %s was copied from", from.tool.tool.Name, src.Pointer, arg, step.tool.tool.Name)
 	}
 	if step.tool.in != nil && at != nil {
 		if f, ok := step.tool.in.Field(arg); ok {
 			if reason := contradicts(at, f.Schema, from.tool.declared && step.tool.declared); reason != "" {
-				return false, refuse("output %q of %s does not fit argument %s of %s: %s", src.Pointer, from.tool.tool.Name, arg, step.tool.tool.Name, reason)
+				return false, refuseSchema("output %q of %s does not fit argument %s of %s: %s", src.Pointer, from.tool.tool.Name, arg, step.tool.tool.Name, reason)
 			}
 		}
 	}

@@ -30,7 +30,7 @@ type Options struct {
 	// possible wants; a queue for people does without.
 	Secondary bool
 	// Dropped is told of each pattern that makes no candidate, and why; nil is none.
-	Dropped func(tools []string, reason string)
+	Dropped func(Dropped)
 }
 
 func (o Options) withDefaults() Options {
@@ -41,7 +41,7 @@ func (o Options) withDefaults() Options {
 		o.MaxChains = 10
 	}
 	if o.Dropped == nil {
-		o.Dropped = func([]string, string) {}
+		o.Dropped = func(Dropped) {}
 	}
 	return o
 }
@@ -130,17 +130,17 @@ func minedCandidates(mined *observer.Result, tools *lookup, facts []exampleFacts
 			continue
 		}
 		if p.Secondary && !opts.Secondary {
-			opts.Dropped(p.Tools, p.Why)
+			opts.Dropped(Dropped{Tools: p.Tools, Code: DroppedSecondary, Reason: p.Why, Unblock: p.Unblock})
 			continue
 		}
 		saved := savings(p, window, facts[i].measured)
 		if saved.LLMCallsPerRun.Known > 0 && saved.LLMCallsPerRun.Mean == 0 {
-			opts.Dropped(p.Tools, "all of its calls come from one model call, so a flow would save none")
+			opts.Dropped(Dropped{Tools: p.Tools, Code: DroppedNoSaving, Reason: "all of its calls come from one model call, so a flow would save none"})
 			continue
 		}
 		d, refused := draftOf(p, tools, facts[i].kinds)
 		if refused != "" {
-			opts.Dropped(p.Tools, string(refused))
+			opts.Dropped(refused.dropped(p.Tools))
 			continue
 		}
 		tools := markedTools(p)
@@ -178,7 +178,7 @@ func coldCandidates(mined *observer.Result, tools *lookup, window Window, opts O
 		names := m.names(chain.tools)
 		d, edges, refused := m.draft(chain)
 		if refused != "" {
-			opts.Dropped(names, string(refused))
+			opts.Dropped(Dropped{Tools: names, Code: DroppedChain, Reason: string(refused)})
 			continue
 		}
 		c := candidate(SourceAnalyzer, names, d, describeChain(names))

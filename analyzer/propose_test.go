@@ -94,7 +94,7 @@ func minedOnly(t *testing.T, p observer.Pattern, sessions SessionSource, tools .
 	mined := &observer.Result{Sessions: 100, Calls: 1000, Patterns: []observer.Pattern{p},
 		From: time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC), To: time.Date(2026, 11, 15, 0, 0, 0, 0, time.UTC)}
 	candidates, err := Propose(context.Background(), mined, NewCatalogue(tools, nil), sessions, Options{MaxChains: -1,
-		Dropped: func(_ []string, reason string) { dropped = append(dropped, reason) }})
+		Dropped: func(d Dropped) { dropped = append(dropped, d.Reason) }})
 	require.NoError(t, err)
 	for i := range candidates {
 		checkCandidate(t, &candidates[i])

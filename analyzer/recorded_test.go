@@ -55,8 +55,8 @@ func propose(t testing.TB, sessions []ingest.Session) ([]Candidate, *Inferrer) {
 	for i := range sessions {
 		inf.ObserveSession(&sessions[i])
 	}
-	candidates, err := Propose(ctx, mined, NewCatalogue(nil, inf.Tools()), src, Options{Values: inf, Dropped: func(tools []string, reason string) {
-		t.Logf("dropped %v: %s", tools, reason)
+	candidates, err := Propose(ctx, mined, NewCatalogue(nil, inf.Tools()), src, Options{Values: inf, Dropped: func(d Dropped) {
+		t.Logf("dropped %v: %s", d.Tools, d.Reason)
 	}})
 	require.NoError(t, err)
 	return candidates, inf

@@ -1,6 +1,7 @@
 package governance
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"pave/analyzer"
 	"pave/governance/store"
 	"pave/observer"
 )
@@ -84,27 +86,28 @@ type MiningRun struct {
 
 // DroppedPattern says why the analyzer makes no flow of a pattern.
 type DroppedPattern struct {
-	Tools  []string
-	Reason string
+	Tools   []string
+	Code    analyzer.DroppedCode `json:",omitempty"`
+	Reason  string               // a clause
+	Unblock string               `json:",omitempty"` // a sentence
 }
 
-// NotPaved is the list "why not paved": the blocked paths of the pass, then the patterns that made no candidate.
+// NotPaved is the list "why not paved": the blocked paths of the pass, then the patterns that made no candidate. Chains of
+// schemas alone are no paths that anybody walked, and are not in it.
 func (r *MiningRun) NotPaved() []observer.Blocked {
 	if r.Result == nil {
 		return nil
 	}
 	out := slices.Clone(r.Result.Blocked)
 	for _, d := range r.Dropped {
-		if slices.ContainsFunc(out, func(b observer.Blocked) bool { return slices.Equal(b.Tools, d.Tools) }) {
+		if d.Code == analyzer.DroppedChain || slices.ContainsFunc(out, func(b observer.Blocked) bool { return slices.Equal(b.Tools, d.Tools) }) {
 			continue
 		}
-		b := observer.Blocked{Tools: d.Tools, Reason: "no_flow", Step: -1, Detail: "No flow is made of it: " + d.Reason + "."}
+		b := observer.Blocked{Tools: d.Tools, Reason: string(cmp.Or(d.Code, analyzer.DroppedNoFlow)), Step: -1, Unblock: d.Unblock,
+			Detail: "No flow is made of it: " + d.Reason + "."}
 		if i := slices.IndexFunc(r.Result.Patterns, func(p observer.Pattern) bool { return slices.Equal(p.Tools, d.Tools) }); i >= 0 {
 			p := &r.Result.Patterns[i]
 			b.Occurrences, b.Sessions = p.Occurrences, p.Sessions
-			if p.Secondary {
-				b.Reason, b.Unblock = "secondary", p.Unblock
-			}
 		}
 		out = append(out, b)
 	}

@@ -69,6 +69,7 @@ func (m *inference) decide(s sample, records []record) evidence {
 		for _, arg := range arguments {
 			x := d.explain(arg)
 			best = max(best, x.bestCopy)
+			e.mapped = e.mapped || k > 0 && x.sure
 			if x.choice() && e.blocker == nil {
 				flow := d.render(&x, option{kind: SourceChoice})
 				e.cut, e.blocker = k, &flow

@@ -249,6 +249,9 @@ func (m *miner) blockChoice(from piece, tools []string, e evidence) {
 	known := 1 - float64(e.blocker.Evidence.Present-e.blocker.Evidence.Held)/float64(len(e.windows))
 	b.Unblock = fmt.Sprintf("A rule that tells the value of %s; or callers who know it before %s in %.0f %% of the occurrences, not in %.0f %% as now: then it is an input.",
 		b.Arg, tools[0], 100*m.options.MinKnowable, 100*known)
+	if !e.mapped {
+		b.Unblock = fmt.Sprintf("A rule that tells the value of %s. Callers who know it would not do: they would have to give all that the later steps need.", b.Arg)
+	}
 	if from.rest {
 		return
 	}

@@ -350,7 +350,8 @@ func (e *explainer) strength() {
 	}
 	switch {
 	case e.StepConfidence[weakest] < branchBelow:
-		e.verdict(VerdictBranch, "A rule that tells when agents go on so.",
+		b := Blocked{Tools: e.Tools, Reason: "branch", Step: weakest + 1}
+		e.verdict(VerdictBranch, b.remedy(),
 			"After step %d (%s) only %.0f %% of the occurrences go on with %s: the agent decides there.",
 			weakest+1, e.Tools[weakest], 100*e.StepConfidence[weakest], e.Tools[weakest+1])
 	case float64(e.Occurrences) <= e.Expected:

@@ -23,7 +23,7 @@ func (m *miner) result() *Result {
 		p.Stability = steady
 		if !steady.Steady() && !p.Secondary {
 			p.Secondary = true
-			p.Why = "it is a habit of the past"
+			p.Why, p.Unblock = "it is a habit of the past", steadyAgain
 			m.blocked = append(m.blocked, Blocked{Tools: p.Tools, Occurrences: p.Occurrences, Sessions: p.Sessions, Reason: "not_steady", Step: -1,
 				Detail: fmt.Sprintf("It occurs in %d of the last %d weeks and is not on the rise: a habit of the past.",
 					steady.Present, recentWeeks)})
@@ -284,16 +284,16 @@ func (m *miner) blockedPaths(chosen []proof) []Blocked {
 func (b *Blocked) remedy() string {
 	switch b.Reason {
 	case "branch":
-		return fmt.Sprintf("Sessions in which %s follows in %.0f %%, or a result of %s that tells when it does; until then each way on is a path of its own.",
-			b.Tools[b.Step], 100*branchBelow, b.Tools[b.Step-1])
+		return fmt.Sprintf("Sessions in which %s follows in %.0f %%; or a value that it takes from a step before it, for a flow of its own that callers choose.",
+			b.Tools[b.Step], 100*branchBelow)
 	case "errors":
-		return fmt.Sprintf("A %s that fails in less than half of its calls there.", b.Tools[len(b.Tools)-1])
+		return fmt.Sprintf("A %s that fails in at most half of its calls there.", b.Tools[len(b.Tools)-1])
 	case "no_values":
 		return "Recorded arguments and results of these tools."
 	case "not_significant":
 		return "More sessions, if it is a routine; or values that one step takes from another."
 	case "not_steady":
-		return fmt.Sprintf("Occurrences in %d of the last %d weeks.", steadyWeeks, recentWeeks)
+		return steadyAgain
 	case "not_sampled":
 		return "A higher mining.sample_sessions; a negative one looks at all sessions."
 	case "no_saving":
@@ -303,6 +303,9 @@ func (b *Blocked) remedy() string {
 	}
 	return ""
 }
+
+// steadyAgain is what would make a habit of the past one of today.
+var steadyAgain = fmt.Sprintf("Occurrences in %d of the last %d weeks.", steadyWeeks, recentWeeks)
 
 // explainedByStop reports whether a shorter path that is listed blocks this one at its start.
 func (m *miner) explainedByStop(tools []string) bool {

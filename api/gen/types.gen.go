@@ -1657,7 +1657,7 @@ type Blocked struct {
 	Detail      string `json:"detail"`
 	Occurrences int    `json:"occurrences"`
 
-	// Reason choice, branch, support, not_significant, not_steady, errors, redundant, no_values, no_saving, secondary, no_flow
+	// Reason choice, branch, support, not_significant, not_steady, not_sampled, errors, redundant, no_values, no_saving, secondary, schema, no_flow
 	Reason   string `json:"reason"`
 	Sessions int    `json:"sessions"`
 

@@ -126,7 +126,7 @@ func printExplanation(w io.Writer, x *gen.PatternExplanation) error {
 	if x.Unblock != "" {
 		fmt.Fprintf(w, "  what would change it: %s\n", output.Clean(x.Unblock))
 	}
-	if x.Dropped != "" {
+	if x.Dropped != "" && !strings.Contains(x.Detail, x.Dropped) {
 		fmt.Fprintf(w, "  no flow is made of it: %s\n", output.Clean(x.Dropped))
 	}
 	fmt.Fprintf(w, "  %d occurrences in %d sessions (a path needs %d), %d with a failed call; %.1f by chance\n",

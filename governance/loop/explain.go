@@ -42,7 +42,11 @@ func (l *Loop) Explain(ctx context.Context, actor governance.Actor, tools []stri
 	}
 	e := &Explanation{Explanation: found, RunID: run.ID}
 	if i := slices.IndexFunc(run.Dropped, func(d governance.DroppedPattern) bool { return slices.Equal(d.Tools, tools) }); i >= 0 {
-		e.Dropped = run.Dropped[i].Reason
+		d := &run.Dropped[i]
+		e.Dropped = d.Reason
+		if e.Verdict == observer.VerdictPattern {
+			e.Verdict, e.Detail, e.Unblock = observer.VerdictBlocked, "The recorded values prove a flow, and none is made of it: "+d.Reason+".", d.Unblock
+		}
 	}
 	for _, item := range run.Report.Items {
 		if slices.Equal(pathOfKey(item.PatternKey), tools) {

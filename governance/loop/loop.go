@@ -293,14 +293,13 @@ func (l *Loop) workFull(ctx context.Context, actor governance.Actor, run *govern
 	}
 	candidates, err := analyzer.Propose(ctx, mined, analyzer.NewCatalogue(declared, inferred), src, analyzer.Options{
 		Values: inferrer, Price: Price, MaxChains: l.settings.Chains, MaxDepth: l.settings.ChainDepth,
-		Dropped: func(tools []string, reason string) {
-			run.Dropped = append(run.Dropped, governance.DroppedPattern{Tools: tools, Reason: reason})
-		},
+		Dropped: func(d analyzer.Dropped) { run.Dropped = append(run.Dropped, governance.DroppedPattern(d)) },
 	})
 	if err != nil {
 		return unavailable(fmt.Errorf("analyse: %w", err))
 	}
 	candidates = declarable(candidates, run)
+	run.Dropped = slices.DeleteFunc(run.Dropped, func(d governance.DroppedPattern) bool { return hasFlow(candidates, d.Tools) })
 	if run.Request == (governance.MiningRequest{Incremental: run.Request.Incremental}) {
 		if err := mined.Track(ctx, src); err != nil {
 			return unavailable(fmt.Errorf("keep counts by day: %w", err))
@@ -349,10 +348,22 @@ func declarable(candidates []analyzer.Candidate, run *governance.MiningRun) []an
 		names := governance.ToolNames(c.Flow)
 		at := slices.IndexFunc(names, func(name string) bool { return !governance.ValidToolName(name) })
 		if at >= 0 {
-			run.Dropped = append(run.Dropped, governance.DroppedPattern{Tools: names,
-				Reason: fmt.Sprintf("no tool file can declare a tool named %q: a name has 1 to 128 of A-Z a-z 0-9 _ . -", names[at])})
+			d := governance.DroppedPattern{Tools: names, Code: analyzer.DroppedChain,
+				Reason:  fmt.Sprintf("no tool file can declare a tool named %q: a name has 1 to 128 of A-Z a-z 0-9 _ . -", names[at]),
+				Unblock: "Telemetry that calls the tool by a name that a tool file can have."}
+			if p := c.Evidence.Pattern; p != nil {
+				d.Tools, d.Code = p.Tools, analyzer.DroppedNoFlow
+			}
+			run.Dropped = append(run.Dropped, d)
 		}
 		return at >= 0
+	})
+}
+
+// hasFlow reports whether one of the candidates is for the path: then another flow for it that there could be is no news.
+func hasFlow(candidates []analyzer.Candidate, tools []string) bool {
+	return slices.ContainsFunc(candidates, func(c analyzer.Candidate) bool {
+		return c.Evidence.Pattern != nil && slices.Equal(c.Evidence.Pattern.Tools, tools)
 	})
 }
 
