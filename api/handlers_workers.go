@@ -85,7 +85,7 @@ func resultOf(raw json.RawMessage, at string) (any, error) {
 }
 
 func failureOf(f *gen.WorkerFailure) executor.ToolError {
-	return executor.ToolError{Class: string(f.Class), Message: f.Message, Type: f.Type}
+	return executor.ToolError{Class: string(f.Class), Code: f.Code, Message: f.Message, Type: f.Type}
 }
 
 // ownerOf is who may answer a call that the actor was given.

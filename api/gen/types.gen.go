@@ -3957,8 +3957,11 @@ type WorkerCall struct {
 // WorkerFailure defines model for WorkerFailure.
 type WorkerFailure struct {
 	// Class What retry policies see.
-	Class   WorkerFailureClass `json:"class,omitempty,omitzero"`
-	Message string             `json:"message"`
+	Class WorkerFailureClass `json:"class,omitempty,omitzero"`
+
+	// Code A stable code, such as out_of_stock; tool_error without it. With output_too_large the step has the code CW-E009.
+	Code    string `json:"code,omitempty,omitzero"`
+	Message string `json:"message"`
 
 	// Type The error's class in the worker's own language.
 	Type string `json:"type,omitempty,omitzero"`

@@ -12,6 +12,7 @@ import (
 
 	"pave/api/gen"
 	"pave/cmd/pave/internal/output"
+	"pave/executor"
 	"pave/flows"
 )
 
@@ -109,14 +110,31 @@ func (c *workersRunCmd) serve(e *env, cl *client, call gen.WorkerCall) (status s
 		failure = fmt.Errorf("the program printed no JSON")
 	}
 	if failure == nil {
-		// An answer is given also when the worker is told to stop: the call has happened.
-		_, err := check(cl.CompleteWorkerCallWithResponse(context.WithoutCancel(e.ctx), call.ID, gen.WorkerResult{Result: out.Bytes()}))
-		return "ok", err
+		return c.complete(e, cl, call, out.Bytes())
 	}
 	message := strings.TrimSpace(said.String())
 	if message == "" {
 		message = failure.Error()
 	}
-	_, err = check(cl.FailWorkerCallWithResponse(context.WithoutCancel(e.ctx), call.ID, gen.WorkerFailure{Message: strings.ToValidUTF8(message[:min(len(message), 4096)], "")}))
+	return c.fail(e, cl, call, "", message)
+}
+
+// complete answers with a result. One that the service does not take is answered as an error at once: the call has happened,
+// and nobody is to wait until its lease has run out.
+func (c *workersRunCmd) complete(e *env, cl *client, call gen.WorkerCall, result []byte) (status string, err error) {
+	_, err = check(cl.CompleteWorkerCallWithResponse(context.WithoutCancel(e.ctx), call.ID, gen.WorkerResult{Result: result}))
+	switch flows.CodeOf(err) {
+	case flows.CodeTooLarge:
+		return c.fail(e, cl, call, executor.CodeOutputTooLarge, fmt.Sprintf("the result of tool '%s' has %d bytes, more than a request to pave may have: %v", call.Tool, len(result), err))
+	case flows.CodeInvalid:
+		return c.fail(e, cl, call, "invalid_answer", fmt.Sprintf("pave does not take the result of tool '%s': %v", call.Tool, err))
+	}
+	return "ok", err
+}
+
+// fail answers with an error. An answer is given also when the worker is told to stop.
+func (c *workersRunCmd) fail(e *env, cl *client, call gen.WorkerCall, code, message string) (status string, err error) {
+	_, err = check(cl.FailWorkerCallWithResponse(context.WithoutCancel(e.ctx), call.ID,
+		gen.WorkerFailure{Code: code, Message: strings.ToValidUTF8(message[:min(len(message), 4096)], "")}))
 	return "failed: " + message, err
 }
