@@ -74,7 +74,7 @@ func miningRun(m *governance.MiningRun) gen.MiningRun {
 	if res := m.Result; res != nil {
 		out.Sessions, out.Calls, out.Stretches, out.LlmCalls, out.RepeatCalls = res.Sessions, res.Calls, res.Stretches, res.LLMCalls, res.RepeatCalls
 		out.RetryCalls, out.FlowCalls, out.SkippedCalls, out.LeftOutCalls = res.RetryCalls, res.FlowCalls, res.SkippedCalls, res.LeftOut
-		out.NotExamined = res.NotExamined
+		out.NotExamined, out.EarlierCalls = res.NotExamined, res.EarlierCalls
 		out.Patterns, out.Blocked = len(res.Patterns), len(res.Blocked)
 		out.Noise = list(res.Noise, func(n observer.NoiseTool) gen.NoiseTool {
 			return gen.NoiseTool{Tool: n.Tool, Calls: n.Calls, Dependence: n.Dependence, Without: n.Without, Skipped: n.Skipped}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"math"
 	"testing"
-
-	"pave/ingest/store"
 )
 
 // AllTracked is the result with every sequence that is tracked as a pattern.
@@ -38,11 +36,7 @@ func FiguresOf(p *Pattern) Figures {
 func CountsOf(t *testing.T, src Source, patterns *Result, o Options) map[string]Figures {
 	t.Helper()
 	ctx := context.Background()
-	raw, err := readSequences(ctx, src, store.SequenceFilter{}, math.MaxInt)
-	if err != nil {
-		t.Fatal(err)
-	}
-	names, err := src.ToolNames(ctx)
+	raw, names, err := readAll(ctx, src, Options{MaxCalls: math.MaxInt, Since: o.Since})
 	if err != nil {
 		t.Fatal(err)
 	}

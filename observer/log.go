@@ -3,6 +3,9 @@ package observer
 import (
 	"context"
 	"fmt"
+	"time"
+
+	"pave/ingest"
 )
 
 // Log is a normalised log in memory, for measurements of counting alone. It is read-only and safe for concurrent use.
@@ -53,5 +56,33 @@ func readAll(ctx context.Context, src Source, o Options) (*rawSequences, []strin
 	if len(raw.tools) > 0 && int(raw.maxTool) >= len(names) {
 		return nil, nil, fmt.Errorf("sequences name tool %d of %d", raw.maxTool, len(names))
 	}
+	raw.mark(names, o.Since)
 	return raw, names, nil
+}
+
+// flagEarlier marks calls of a tool as it was before an incompatible change, while a pass reads; no store keeps it.
+const flagEarlier ingest.CallFlag = 1 << 7
+
+// flagNotMined is what keeps a call out of patterns.
+const flagNotMined = ingest.FlagNotAgent | flagEarlier
+
+// mark tells the calls of tools from before the times given, by when their sequence began; of one without a time it is not
+// known.
+func (raw *rawSequences) mark(names []string, since map[string]time.Time) {
+	if len(since) == 0 {
+		return
+	}
+	from := make([]int64, len(names))
+	for i, name := range names {
+		if at, changed := since[name]; changed {
+			from[i] = at.Unix()
+		}
+	}
+	for _, s := range raw.seqs {
+		for i := s.from; s.start != 0 && i < s.to; i++ {
+			if s.start < from[raw.tools[i]] {
+				raw.flags[i] |= flagEarlier
+			}
+		}
+	}
 }

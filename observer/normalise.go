@@ -33,8 +33,9 @@ type calls struct {
 	nameless uint32 // the agent without a name + 1, 0 when all have one
 
 	read, repeats, retries, turns int
-	// flowCalls are calls of flows and of their steps: never mined. skipped are calls of tools that the pass leaves out.
-	flowCalls, skipped int
+	// flowCalls are calls of flows and of their steps: never mined; nor are earlier, calls of tools from before they changed.
+	// skipped are calls of tools that the pass leaves out.
+	flowCalls, earlier, skipped int
 }
 
 // sequenceInfo is where a sequence came from.
@@ -221,8 +222,10 @@ func normalise(raw *rawSequences, names []string, skip map[string]bool) *calls {
 	var buffer []keptCall
 	var begun []int64
 	for _, s := range raw.seqs {
-		if !slices.ContainsFunc(raw.flags[s.from:s.to], func(f ingest.CallFlag) bool { return f&ingest.FlagNotAgent == 0 }) {
-			log.flowCalls += s.to - s.from
+		if !slices.ContainsFunc(raw.flags[s.from:s.to], func(f ingest.CallFlag) bool { return f&flagNotMined == 0 }) {
+			for _, flag := range raw.flags[s.from:s.to] {
+				log.notMined(flag)
+			}
 			continue
 		}
 		if k := len(log.sessions); k == 0 || log.sessions[k-1] != s.session {
@@ -242,8 +245,7 @@ func (log *calls) addSequence(raw *rawSequences, s rawSequence, token []uint32, 
 	fresh := true // no call of the stretch was read yet
 	for i := s.from; i < s.to; i++ {
 		flag := raw.flags[i]
-		if flag&ingest.FlagNotAgent != 0 {
-			log.flowCalls++
+		if log.notMined(flag) {
 			log.addStretch(buffer)
 			buffer, fresh = buffer[:0], true
 			continue
@@ -273,6 +275,17 @@ func (log *calls) addSequence(raw *rawSequences, s rawSequence, token []uint32, 
 	}
 	log.addStretch(buffer)
 	return buffer
+}
+
+// notMined reports whether a call is none of an agent's habits of today, and counts it then.
+func (log *calls) notMined(flag ingest.CallFlag) bool {
+	switch {
+	case flag&ingest.FlagNotAgent != 0:
+		log.flowCalls++
+	case flag&flagEarlier != 0:
+		log.earlier++
+	}
+	return flag&flagNotMined != 0
 }
 
 // addStretch folds the retries of one stretch, orders its waves and appends it.

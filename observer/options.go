@@ -2,6 +2,7 @@ package observer
 
 import (
 	"math"
+	"time"
 
 	"pave/ingest/store"
 )
@@ -15,6 +16,9 @@ type Options struct {
 	MaxCalls int
 	// SkipTools are left out as if they had not been called: tools that agents call anywhere, such as a note to themselves.
 	SkipTools []string
+	// Since has the tools that changed in a way that what was recorded before says nothing of them now, and when. Their calls
+	// in sequences that began before are not mined, and end stretches: the old tool and the new one are two.
+	Since map[string]time.Time
 	// SkipNoise looks for more of these, and mines without them too where there are any; the better result is returned.
 	SkipNoise bool
 

@@ -22,6 +22,8 @@ type Result struct {
 	RetryCalls int
 	// FlowCalls are calls of flows and of their steps: never mined.
 	FlowCalls int
+	// EarlierCalls are calls of tools from before they changed incompatibly: see Options.Since.
+	EarlierCalls int
 	// SkippedCalls are calls of tools that the pass left out; LeftOut calls beyond Options.MaxCalls, not read.
 	SkippedCalls, LeftOut int
 	// Noise are tools that agents call anywhere, called most first.

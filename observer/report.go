@@ -13,7 +13,7 @@ import (
 func (m *miner) result() *Result {
 	log := m.whole
 	r := &Result{From: m.options.Filter.From, To: m.options.Filter.To, Sessions: len(log.sessions), Calls: log.read,
-		Stretches: log.stretches(), RepeatCalls: log.repeats, RetryCalls: log.retries, FlowCalls: log.flowCalls,
+		Stretches: log.stretches(), RepeatCalls: log.repeats, RetryCalls: log.retries, FlowCalls: log.flowCalls, EarlierCalls: log.earlier,
 		SkippedCalls: log.skipped, LLMCalls: log.turns}
 	r.Counted, r.NotExamined = m.table.sizes(), m.notExamined()
 	chosen := m.choose()

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
 	"pave/ingest/store"
 )
@@ -27,11 +28,13 @@ const maxTracked = 50_000
 // tallySet says what is counted of each day: the tools, sequences of them, and paths with folded loops. Prefixes of a
 // sequence are in it, too.
 type tallySet struct {
-	Calls int        `json:"calls"` // that the full pass read
-	Skip  []string   `json:"skip,omitempty"`
-	Tools []string   `json:"tools"` // sorted; the numbers below are indexes
-	Paths [][]uint32 `json:"paths"`
-	Loops []loopSet  `json:"loops,omitempty"`
+	Calls int      `json:"calls"` // that the full pass read
+	Skip  []string `json:"skip,omitempty"`
+	// Since is that of Options, which decides what is read of a day.
+	Since map[string]time.Time `json:"since,omitempty"`
+	Tools []string             `json:"tools"` // sorted; the numbers below are indexes
+	Paths [][]uint32           `json:"paths"`
+	Loops []loopSet            `json:"loops,omitempty"`
 }
 
 type loopSet struct {
@@ -41,7 +44,7 @@ type loopSet struct {
 
 // tallySet chooses what is counted from now on: what was frequent, and what the patterns have.
 func (m *miner) tallySet(chosen []proof, skip []string) *tallySet {
-	set := &tallySet{Calls: m.whole.read, Skip: skip, Tools: m.whole.tools}
+	set := &tallySet{Calls: m.whole.read, Skip: skip, Since: m.options.Since, Tools: m.whole.tools}
 	have := map[string]bool{}
 	add := func(tokens []uint32) {
 		if key := tokenKey(tokens); !have[key] {

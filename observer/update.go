@@ -41,7 +41,7 @@ func (r *Result) Track(ctx context.Context, src TallySource) error {
 	t := store.Tally{Set: encoded}
 	counter := newDayCounter(r.tracked)
 	for _, day := range days {
-		log, err := readDay(ctx, src, day.Day, r.tracked.Skip)
+		log, err := readDay(ctx, src, day.Day, r.tracked)
 		if err != nil {
 			return err
 		}
@@ -50,13 +50,13 @@ func (r *Result) Track(ctx context.Context, src TallySource) error {
 	return src.PutTally(ctx, t)
 }
 
-// readDay reads and normalises the sequences of a day's sessions.
-func readDay(ctx context.Context, src Source, day int32, skip []string) (*calls, error) {
-	raw, names, err := readAll(ctx, src, Options{Filter: store.SequenceFilter{OfDay: &day}, MaxCalls: math.MaxInt})
+// readDay reads and normalises the sequences of a day's sessions as the full pass did that chose the set.
+func readDay(ctx context.Context, src Source, day int32, set *tallySet) (*calls, error) {
+	raw, names, err := readAll(ctx, src, Options{Filter: store.SequenceFilter{OfDay: &day}, MaxCalls: math.MaxInt, Since: set.Since})
 	if err != nil {
 		return nil, err
 	}
-	return normalise(raw, names, toolSet(skip)), nil
+	return normalise(raw, names, toolSet(set.Skip)), nil
 }
 
 // Update is an incremental pass: it counts the days anew that changed since the counts were kept, and returns the last
@@ -171,7 +171,7 @@ func (u *updater) days(ctx context.Context, src TallySource, kept store.Tally) (
 			counts, _ = u.set.decode(k.Counts) // damaged counts are made anew
 		}
 		if counts == nil {
-			log, err := readDay(ctx, src, day.Day, u.set.Skip)
+			log, err := readDay(ctx, src, day.Day, u.set)
 			if err != nil {
 				return nil, err
 			}

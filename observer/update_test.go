@@ -89,6 +89,9 @@ func TestUpdateEqualsFullRecount(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 4))
 		src := openKept(t)
 		options := observer.Options{MaxEvaluated: -1, MinSessions: 2, MaxLength: 6}
+		if seed%2 == 1 { // a tool changed in the middle of the days, also in that of a day
+			options.Since = map[string]time.Time{"b": time.Date(2026, 3, 5, 12, 0, 0, 0, time.UTC)}
+		}
 		put := func(n int) {
 			var rows []store.SessionRow
 			for range n {
@@ -111,6 +114,7 @@ func TestUpdateEqualsFullRecount(t *testing.T) {
 			got, inc, err := observer.Update(t.Context(), src, last, options)
 			require.NoError(t, err)
 			require.LessOrEqual(t, inc.Days, 11)
+			require.Equal(t, seed%2 == 1, first.EarlierCalls > 0)
 			full, err := observer.Mine(t.Context(), src, options)
 			require.NoError(t, err)
 			require.Equal(t, observer.CountsOf(t, src, last, options), countsOf(got), "seed %d", seed)

@@ -2499,11 +2499,14 @@ type MiningRequest struct {
 
 // MiningRun defines model for MiningRun.
 type MiningRun struct {
-	Blocked    int       `json:"blocked,omitempty,omitzero"`
-	Calls      int       `json:"calls,omitempty,omitzero"`
-	Candidates int       `json:"candidates,omitempty,omitzero"`
-	EndedAt    time.Time `json:"ended_at,omitempty,omitzero"`
-	Error      string    `json:"error,omitempty,omitzero"`
+	Blocked    int `json:"blocked,omitempty,omitzero"`
+	Calls      int `json:"calls,omitempty,omitzero"`
+	Candidates int `json:"candidates,omitempty,omitzero"`
+
+	// EarlierCalls Calls of tools from before they changed incompatibly, by the major number of schema_version or as discovered on their server; not mined.
+	EarlierCalls int       `json:"earlier_calls,omitempty,omitzero"`
+	EndedAt      time.Time `json:"ended_at,omitempty,omitzero"`
+	Error        string    `json:"error,omitempty,omitzero"`
 
 	// FlowCalls Calls of flows and of their steps; never mined.
 	FlowCalls int    `json:"flow_calls,omitempty,omitzero"`

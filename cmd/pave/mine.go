@@ -80,6 +80,9 @@ func mineTable(w io.Writer, m *gen.MiningRun) error {
 	if m.LeftOutCalls > 0 {
 		fmt.Fprintf(w, "left out   %d calls of the oldest sessions; mining.max_calls is the limit\n", m.LeftOutCalls)
 	}
+	if m.EarlierCalls > 0 {
+		fmt.Fprintf(w, "earlier    %d calls of tools from before they changed incompatibly were not mined\n", m.EarlierCalls)
+	}
 	if m.NotExamined > 0 {
 		fmt.Fprintf(w, "waiting    %d frequent paths were not looked at, others came first; mining.max_evaluated is the limit\n", m.NotExamined)
 	}

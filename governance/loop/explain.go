@@ -36,7 +36,11 @@ func (l *Loop) Explain(ctx context.Context, actor governance.Actor, tools []stri
 	if tenant == "" {
 		tenant = ingest.DefaultTenant
 	}
-	found, err := observer.Explain(ctx, Source{Events: l.events, Tenant: tenant}, run.Result, tools, l.observerOptions(run.Request))
+	options := l.observerOptions(run.Request)
+	if options.Since, err = l.queue.ToolEras(ctx, actor); err != nil {
+		return nil, err
+	}
+	found, err := observer.Explain(ctx, Source{Events: l.events, Tenant: tenant}, run.Result, tools, options)
 	if err != nil {
 		return nil, unavailable(fmt.Errorf("explain: %w", err))
 	}

@@ -26,6 +26,7 @@ type Queue interface {
 	PutMiningRun(ctx context.Context, actor governance.Actor, run *governance.MiningRun) error
 	RecordInferred(ctx context.Context, actor governance.Actor, tools []*flows.Tool) error
 	DeclaredTools(ctx context.Context, actor governance.Actor) ([]*flows.Tool, error)
+	ToolEras(ctx context.Context, actor governance.Actor) (map[string]time.Time, error)
 	MiningRun(ctx context.Context, actor governance.Actor, id string) (*governance.MiningRun, error)
 	Propose(ctx context.Context, actor governance.Actor, candidates []analyzer.Candidate) (governance.ProposeReport, error)
 }
@@ -272,6 +273,10 @@ func (l *Loop) workFull(ctx context.Context, actor governance.Actor, run *govern
 	}
 	options := l.observerOptions(run.Request)
 	options.Effects = effectsOf(declared)
+	var err error
+	if options.Since, err = l.queue.ToolEras(ctx, actor); err != nil {
+		return err
+	}
 	mined, err := observer.Mine(ctx, src, options)
 	if err != nil {
 		return unavailable(fmt.Errorf("observe: %w", err))
