@@ -38,13 +38,14 @@ var ReportKinds = []ReportKind{ReportSavings, ReportCoverage, ReportDrift, Repor
 //   - savings-by-day: runs, llm_calls_avoided, tokens_avoided, cost_usd_avoided, latency_ms_avoided (measured means of the
 //     replaced stretches times the runs), run_time_ms.
 //   - coverage: sessions, tool_calls and llm_calls recorded; walked_calls are those that agents made by hand on the paths of
-//     active flows, flow_steps those that flows made; coverage is both as a share of tool_calls, realised the second.
+//     the flows that were offered to them, flow_steps those that flows made; coverage is both as a share of tool_calls, realised the second.
 //   - drift: walks by hand, exact ones, conformance (exact / walks), taken_out: times that the version was sent to
 //     needs_review because a tool changed or it did not hold.
 //   - reliability: runs, succeeded, failed, handed_back, denied, failure_rate (failed / runs that were not denied),
 //     mean_duration_ms.
-//   - adoption: runs, walks by hand, adoption (runs / both).
-//   - adoption-by-agent: of each agent, as its telemetry names it: flow_calls that its telemetry has, walks by hand,
+//   - adoption: runs, walks by hand that the version could have replaced, because it was the one offered then, adoption
+//     (runs / both).
+//   - adoption-by-agent: of each agent, as its telemetry names it: flow_calls that its telemetry has, such walks by hand,
 //     adoption (flow_calls / both). Calls by agents that send no telemetry are in none of its rows.
 type Report struct {
 	Kind     ReportKind
@@ -195,10 +196,13 @@ func (d *reportData) byHand(kind ReportKind) (columns []string, rows [][]any) {
 	type counts struct{ walks, exact, runs, taken int64 }
 	all := map[dayKey]counts{}
 	for _, w := range d.walks {
-		key := dayKey{w.Day, w.Flow, w.Version}
-		c := all[key]
-		c.walks, c.exact = w.Walks, w.Exact
-		all[key] = c
+		c := counts{walks: w.Walks, exact: w.Exact}
+		if kind == ReportAdoption {
+			c.walks = w.Missed
+		}
+		if c.walks > 0 {
+			all[dayKey{w.Day, w.Flow, w.Version}] = c
+		}
 	}
 	for i := range d.runs { // of adoption only
 		key := dayKey{d.runs[i].Day, d.runs[i].Flow, d.runs[i].Version}

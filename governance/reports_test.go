@@ -67,6 +67,38 @@ func TestReportsByDay(t *testing.T) {
 	refused(t, flows.CodeUnavailable, err, "later")
 }
 
+// A walk by hand is compared with every version in service, and is missed by the one that was offered.
+func TestAWalkIsMissedOnce(t *testing.T) {
+	b := open(t, t.TempDir(), func(o *governance.Options) { o.Stats = days{} })
+	b.promoted()
+	next, err := b.rolledOut(retried(2), 1)
+	require.NoError(t, err)
+	require.Equal(t, "1.1.0", next.Flow.Version)
+	targets, err := b.ShadowTargets(ctx, "default")
+	require.NoError(t, err)
+	require.Len(t, targets, 2)
+	var all []governance.Walks
+	for _, target := range targets {
+		day := governance.DayWalks{Walks: 12, Exact: 9}
+		if target.Current {
+			day.Missed, day.Calls = 12, 24
+		}
+		all = append(all, governance.Walks{Target: target, Sessions: 12, Days: map[int64]governance.DayWalks{20000: day}})
+	}
+	require.NoError(t, b.RecordWalks(ctx, "default", all))
+	for kind, want := range map[governance.ReportKind][][]any{
+		governance.ReportAdoption: {{"2024-10-04", "user_by_email", "1.0.0", int64(4), int64(0), 1.0}, {"2024-10-04", "user_by_email", "1.1.0", int64(0), int64(12), 0.0}},
+		governance.ReportDrift: {{"2024-10-04", "user_by_email", "1.0.0", int64(12), int64(9), 0.75, int64(0)},
+			{"2024-10-04", "user_by_email", "1.1.0", int64(12), int64(9), 0.75, int64(0)}},
+		governance.ReportCoverage: {{"2024-10-03", int64(1), int64(10), int64(3), int64(0), int64(0), 0.0, 0.0},
+			{"2024-10-04", int64(5), int64(40), int64(20), int64(24), int64(8), 0.8, 0.2}},
+	} {
+		report, err := b.Report(ctx, carol, kind, time.Time{}, time.Time{})
+		require.NoError(t, err)
+		require.Equal(t, want, report.Rows, kind)
+	}
+}
+
 func TestCSVIsNoFormula(t *testing.T) {
 	r := &governance.Report{Columns: []string{"day", "flow"}, Rows: [][]any{{"2024-10-04", "=cmd|' /C calc'!A0"}, {"2024-10-04", "-1+2"}}}
 	var out strings.Builder

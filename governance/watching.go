@@ -33,8 +33,9 @@ type Walks struct {
 	Agents                map[AgentDay]AgentWalks // of flow versions
 }
 
-// DayWalks counts walks of one day; Calls are the tool calls in them.
-type DayWalks struct{ Walks, Exact, Calls int64 }
+// DayWalks counts walks of one day. Missed are those that a version could have replaced, because it was the one offered to
+// agents: of several versions in service only one misses a walk. Calls are the tool calls in these.
+type DayWalks struct{ Walks, Exact, Missed, Calls int64 }
 
 // AgentDay is one agent, as its telemetry names it, on one UTC day since 1970.
 type AgentDay struct {
@@ -42,8 +43,8 @@ type AgentDay struct {
 	Day   int64
 }
 
-// AgentWalks counts what an agent did on the path of a flow: walks by hand, and calls of the flow as its own telemetry
-// has them.
+// AgentWalks counts what an agent did on the path of a flow: walks by hand that the version missed, and calls of the flow as
+// its own telemetry has them.
 type AgentWalks struct{ Walks, FlowCalls int64 }
 
 // ShadowTargets lists what is watched: approved drafts and active flow versions of a tenant.
@@ -167,7 +168,7 @@ func (c *change) addWalks(w *Walks) error {
 	}
 	for day, n := range w.Days {
 		if err := c.AddFlowDay(c.tenant, store.FlowDayRow{Flow: w.Target.Flow.Name, Version: w.Target.Flow.Version, Day: day,
-			Walks: n.Walks, Exact: n.Exact, Calls: n.Calls}); err != nil {
+			Walks: n.Walks, Exact: n.Exact, Missed: n.Missed, Calls: n.Calls}); err != nil {
 			return err
 		}
 	}

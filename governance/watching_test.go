@@ -17,7 +17,7 @@ func (b *bench) walked(exact, other int) {
 	targets, err := b.ShadowTargets(ctx, "default")
 	require.NoError(b.t, err)
 	require.Len(b.t, targets, 1)
-	w := governance.Walks{Target: targets[0], Sessions: exact + other, Days: map[int64]governance.DayWalks{20000: {Walks: int64(exact + other), Exact: int64(exact), Calls: int64(2 * (exact + other))}}}
+	w := governance.Walks{Target: targets[0], Sessions: exact + other, Days: map[int64]governance.DayWalks{20000: {Walks: int64(exact + other), Exact: int64(exact), Missed: int64(exact + other), Calls: int64(2 * (exact + other))}}}
 	w.Agents = map[governance.AgentDay]governance.AgentWalks{{Agent: "north", Day: 20000}: {FlowCalls: 3}, {Agent: "south", Day: 20000}: {Walks: int64(exact + other), FlowCalls: 4}}
 	for i := range exact + other {
 		w.Exact = append(w.Exact, i < exact)

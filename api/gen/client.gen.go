@@ -682,9 +682,9 @@ type ClientInterface interface {
 	// Days without anything to say have no row. `savings-by-day`, `reliability`: runs of each flow version; `failure_rate` is
 	// of the runs that nobody denied. `coverage`: recorded tool calls, those that agents made by hand on the paths of active
 	// flows (`walked_calls`) and those that flows made (`flow_steps`), with both as a share (`coverage`) and the second
-	// (`realised`). `adoption`: runs against
-	// walks by hand; `adoption-by-agent`: the same of each agent, as its telemetry names it, with the flow calls that the
-	// telemetry has. `drift`: how many of the walks by hand are as the flow predicts (`conformance`), and how often the
+	// (`realised`). `adoption`: runs against walks by hand, which count for the version that was offered then;
+	// `adoption-by-agent`: the same of each agent, as its telemetry names it, with the flow calls that the telemetry has.
+	// `drift`: how many of the walks by hand are as the flow predicts (`conformance`), and how often the
 	// version was taken out of service.
 	//
 	// Corresponds with GET /api/v1/reports/{kind} (the `GetReport` operationId).
@@ -2668,9 +2668,9 @@ func (c *Client) GetSavingsReport(ctx context.Context, params *GetSavingsReportP
 // Days without anything to say have no row. `savings-by-day`, `reliability`: runs of each flow version; `failure_rate` is
 // of the runs that nobody denied. `coverage`: recorded tool calls, those that agents made by hand on the paths of active
 // flows (`walked_calls`) and those that flows made (`flow_steps`), with both as a share (`coverage`) and the second
-// (`realised`). `adoption`: runs against
-// walks by hand; `adoption-by-agent`: the same of each agent, as its telemetry names it, with the flow calls that the
-// telemetry has. `drift`: how many of the walks by hand are as the flow predicts (`conformance`), and how often the
+// (`realised`). `adoption`: runs against walks by hand, which count for the version that was offered then;
+// `adoption-by-agent`: the same of each agent, as its telemetry names it, with the flow calls that the telemetry has.
+// `drift`: how many of the walks by hand are as the flow predicts (`conformance`), and how often the
 // version was taken out of service.
 //
 // Corresponds with GET /api/v1/reports/{kind} (the `GetReport` operationId).
@@ -10511,9 +10511,9 @@ type ClientWithResponsesInterface interface {
 	// Days without anything to say have no row. `savings-by-day`, `reliability`: runs of each flow version; `failure_rate` is
 	// of the runs that nobody denied. `coverage`: recorded tool calls, those that agents made by hand on the paths of active
 	// flows (`walked_calls`) and those that flows made (`flow_steps`), with both as a share (`coverage`) and the second
-	// (`realised`). `adoption`: runs against
-	// walks by hand; `adoption-by-agent`: the same of each agent, as its telemetry names it, with the flow calls that the
-	// telemetry has. `drift`: how many of the walks by hand are as the flow predicts (`conformance`), and how often the
+	// (`realised`). `adoption`: runs against walks by hand, which count for the version that was offered then;
+	// `adoption-by-agent`: the same of each agent, as its telemetry names it, with the flow calls that the telemetry has.
+	// `drift`: how many of the walks by hand are as the flow predicts (`conformance`), and how often the
 	// version was taken out of service.
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -18323,9 +18323,9 @@ func (c *ClientWithResponses) GetSavingsReportWithResponse(ctx context.Context, 
 // Days without anything to say have no row. `savings-by-day`, `reliability`: runs of each flow version; `failure_rate` is
 // of the runs that nobody denied. `coverage`: recorded tool calls, those that agents made by hand on the paths of active
 // flows (`walked_calls`) and those that flows made (`flow_steps`), with both as a share (`coverage`) and the second
-// (`realised`). `adoption`: runs against
-// walks by hand; `adoption-by-agent`: the same of each agent, as its telemetry names it, with the flow calls that the
-// telemetry has. `drift`: how many of the walks by hand are as the flow predicts (`conformance`), and how often the
+// (`realised`). `adoption`: runs against walks by hand, which count for the version that was offered then;
+// `adoption-by-agent`: the same of each agent, as its telemetry names it, with the flow calls that the telemetry has.
+// `drift`: how many of the walks by hand are as the flow predicts (`conformance`), and how often the
 // version was taken out of service.
 //
 // Returns a wrapper object for the known response body format(s).

@@ -2,27 +2,28 @@ package store
 
 import "time"
 
-// FlowDayRow counts walks of the path of a flow version that agents made themselves on one UTC day (days since 1970).
+// FlowDayRow counts walks of the path of a flow version that agents made themselves on one UTC day (days since 1970). Missed
+// are those that the version could have replaced, because it was the one offered; Calls are the tool calls in these.
 type FlowDayRow struct {
-	Flow, Version       string
-	Day                 int64
-	Walks, Exact, Calls int64
+	Flow, Version               string
+	Day                         int64
+	Walks, Exact, Missed, Calls int64
 }
 
 // AddFlowDay adds counts to a day.
 func (tx *Tx) AddFlowDay(tenant string, d FlowDayRow) error {
-	_, err := tx.exec(`INSERT INTO flow_days (tenant, flow, version, day, walks, exact, calls) VALUES (?, ?, ?, ?, ?, ?, ?)
+	_, err := tx.exec(`INSERT INTO flow_days (tenant, flow, version, day, walks, exact, missed, calls) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (tenant, flow, version, day) DO UPDATE SET walks = walks + excluded.walks, exact = exact + excluded.exact,
-		calls = calls + excluded.calls`, tenant, d.Flow, d.Version, d.Day, d.Walks, d.Exact, d.Calls)
+		missed = missed + excluded.missed, calls = calls + excluded.calls`, tenant, d.Flow, d.Version, d.Day, d.Walks, d.Exact, d.Missed, d.Calls)
 	return err
 }
 
 // FlowDays lists the counts of days in [from, to), by day, flow and version.
 func (r *Reader) FlowDays(tenant string, from, to int64) ([]FlowDayRow, error) {
 	return collect(r, func(s scanner) (d FlowDayRow, err error) {
-		err = s.Scan(&d.Flow, &d.Version, &d.Day, &d.Walks, &d.Exact, &d.Calls)
+		err = s.Scan(&d.Flow, &d.Version, &d.Day, &d.Walks, &d.Exact, &d.Missed, &d.Calls)
 		return d, err
-	}, `SELECT flow, version, day, walks, exact, calls FROM flow_days WHERE tenant = ? AND day >= ? AND day < ? ORDER BY day, flow, version`,
+	}, `SELECT flow, version, day, walks, exact, missed, calls FROM flow_days WHERE tenant = ? AND day >= ? AND day < ? ORDER BY day, flow, version`,
 		tenant, from, to)
 }
 

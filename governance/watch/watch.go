@@ -182,7 +182,11 @@ func (c *comparison) note(s *ingest.Session) {
 		w.Exact = append(w.Exact, exact)
 		day := w.Days[dayOf(at)]
 		day.Walks++
-		day.Calls += int64(len(window.Calls))
+		if w.Target.Current {
+			day.Missed++
+			day.Calls += int64(len(window.Calls))
+			count(w, agentAt(s, window.Calls[0]), at, governance.AgentWalks{Walks: 1})
+		}
 		if exact {
 			day.Exact++
 		} else {
@@ -192,7 +196,6 @@ func (c *comparison) note(s *ingest.Session) {
 			})
 		}
 		w.Days[dayOf(at)] = day
-		count(w, agentAt(s, window.Calls[0]), at, governance.AgentWalks{Walks: 1})
 	}
 	c.calls(s, at)
 }

@@ -30,7 +30,10 @@ type gate struct {
 }
 
 func (g *gate) ShadowTargets(context.Context, string) ([]governance.ShadowTarget, error) {
-	return []governance.ShadowTarget{{Object: "flow/close_by_email@1.0.0", Active: true, Current: true, Digest: "d", Flow: g.flow, Since: since}}, nil
+	older := *g.flow
+	older.Version = "0.9.0"
+	return []governance.ShadowTarget{{Object: "flow/close_by_email@1.0.0", Active: true, Current: true, Digest: "d", Flow: g.flow, Since: since},
+		{Object: "flow/close_by_email@0.9.0", Active: true, Digest: "c", Flow: &older, Since: since}}, nil
 }
 
 func (g *gate) RecordWalks(_ context.Context, _ string, all []governance.Walks) error {
@@ -79,7 +82,7 @@ func TestLiveSessionsAreCompared(t *testing.T) {
 	record(6, "other")
 	record(7, "c7")
 	require.NoError(t, w.Once(ctx, "default"))
-	require.Len(t, g.walks, 1)
+	require.Len(t, g.walks, 2)
 	got := g.walks[0]
 	require.Equal(t, 3, got.Sessions)
 	require.Len(t, got.Exact, 3)
@@ -92,14 +95,17 @@ func TestLiveSessionsAreCompared(t *testing.T) {
 	require.Equal(t, 2, exact)
 	day := since.Unix() / 86400
 	require.Equal(t, map[governance.AgentDay]governance.AgentWalks{{Agent: "desk-0", Day: day}: {Walks: 1}, {Agent: "desk-1", Day: day}: {Walks: 2}}, got.Agents)
-	require.Equal(t, map[int64]governance.DayWalks{day: {Walks: 3, Exact: 2, Calls: 6}}, got.Days)
+	require.Equal(t, map[int64]governance.DayWalks{day: {Walks: 3, Exact: 2, Missed: 3, Calls: 6}}, got.Days)
+	beside := g.walks[1]
+	require.Equal(t, map[int64]governance.DayWalks{day: {Walks: 3, Exact: 2}}, beside.Days, "a version that is not offered is compared, and misses no walk")
+	require.Empty(t, beside.Agents)
 
 	w.Seen("default", []string{"s5", "s6"})
 	require.NoError(t, w.Once(ctx, "default"))
-	require.Len(t, g.walks, 1, "late events of a session do not count it again")
+	require.Len(t, g.walks, 2, "late events of a session do not count it again")
 	record(8, "c8")
 	require.NoError(t, w.Once(ctx, "default"))
-	require.Len(t, g.walks, 2)
+	require.Len(t, g.walks, 4)
 	require.Equal(t, 3, g.asked)
 
 	// The flow's own calls are counted of the agent that made them, by whatever name its telemetry has for the tool.
@@ -116,8 +122,8 @@ func TestLiveSessionsAreCompared(t *testing.T) {
 	_, err = assembler.Run(ctx, "default", time.Time{})
 	require.NoError(t, err)
 	require.NoError(t, w.Once(ctx, "default"))
-	require.Len(t, g.walks, 3)
-	require.Equal(t, map[governance.AgentDay]governance.AgentWalks{{Agent: "paved", Day: day}: {FlowCalls: 2}}, g.walks[2].Agents)
-	require.Zero(t, g.walks[2].Sessions)
+	require.Len(t, g.walks, 5)
+	require.Equal(t, map[governance.AgentDay]governance.AgentWalks{{Agent: "paved", Day: day}: {FlowCalls: 2}}, g.walks[4].Agents)
+	require.Zero(t, g.walks[4].Sessions)
 	require.NoError(t, recorder.Close())
 }

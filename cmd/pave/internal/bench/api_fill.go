@@ -201,7 +201,7 @@ func (in installation) history(tx *statestore.Tx) error {
 		}
 		for day := range int64(filledDays) {
 			if err := tx.AddFlowDay(ingest.DefaultTenant, statestore.FlowDayRow{Flow: flow.Name, Version: flow.Version,
-				Day: filledFrom.Unix()/(24*60*60) + day, Walks: 20, Exact: 19, Calls: 60}); err != nil {
+				Day: filledFrom.Unix()/(24*60*60) + day, Walks: 20, Exact: 19, Missed: 20, Calls: 60}); err != nil {
 				return err
 			}
 		}
