@@ -25,10 +25,12 @@ type Candidate struct {
 	Digest string      // content digest of Flow (flows.Digest)
 	// PatternKey is stable for "the same thing" over passes: source, tools and shape, not counts or digests.
 	PatternKey string
-	Rank       int // 0 is best inside its source
-	Score      float64
-	Evidence   Evidence
-	Savings    Savings
+	// Orders are the keys that the same flow would have by other orders of its independent steps, as far as agents walk them.
+	Orders   []string
+	Rank     int // 0 is best inside its source
+	Score    float64
+	Evidence Evidence
+	Savings  Savings
 	// Unbound names the tools that nothing binds yet.
 	Unbound []string
 	// SafetyLevel is the merged side effects of the flow's tools; unknown counts as external.

@@ -18,6 +18,7 @@ const (
 	DroppedNoSaving  DroppedCode = "no_saving" // one model call asks for all of it
 	DroppedSchema    DroppedCode = "schema"    // the tools' schemas contradict a mapping
 	DroppedNoFlow    DroppedCode = "no_flow"   // no flow file can say it
+	DroppedOrder     DroppedCode = "order"     // another candidate is the same flow
 	DroppedChain     DroppedCode = "chain"     // a chain of schemas alone; no path that agents walked
 )
 

@@ -58,7 +58,7 @@ func Propose(ctx context.Context, mined *observer.Result, catalogue Catalogue, s
 	if err != nil {
 		return nil, err
 	}
-	out := minedCandidates(mined, tools, facts, window, opts)
+	out := mergeOrders(minedCandidates(mined, tools, facts, window, opts), opts.Dropped)
 	chains := coldCandidates(mined, tools, window, opts)
 	all := append(out, chains...)
 	nameCandidates(all)

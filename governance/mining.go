@@ -93,14 +93,14 @@ type DroppedPattern struct {
 }
 
 // NotPaved is the list "why not paved": the blocked paths of the pass, then the patterns that made no candidate. Chains of
-// schemas alone are no paths that anybody walked, and are not in it.
+// schemas alone are no paths that anybody walked, and what another order of steps paves is paved: both are not in it.
 func (r *MiningRun) NotPaved() []observer.Blocked {
 	if r.Result == nil {
 		return nil
 	}
 	out := slices.Clone(r.Result.Blocked)
 	for _, d := range r.Dropped {
-		if d.Code == analyzer.DroppedChain || slices.ContainsFunc(out, func(b observer.Blocked) bool { return slices.Equal(b.Tools, d.Tools) }) {
+		if d.Code == analyzer.DroppedChain || d.Code == analyzer.DroppedOrder || slices.ContainsFunc(out, func(b observer.Blocked) bool { return slices.Equal(b.Tools, d.Tools) }) {
 			continue
 		}
 		b := observer.Blocked{Tools: d.Tools, Reason: string(cmp.Or(d.Code, analyzer.DroppedNoFlow)), Step: -1, Unblock: d.Unblock,

@@ -108,6 +108,11 @@ func newQueue(c *change, tools *library) (*queue, error) {
 
 func (q *queue) take(cand *analyzer.Candidate) (ProposeItem, error) {
 	item := ProposeItem{PatternKey: cand.PatternKey, Flow: cand.Flow.Name}
+	for _, key := range cand.Orders {
+		if err := q.supersede(cand, key, "the same flow is proposed, in whichever order its independent steps run"); err != nil {
+			return item, err
+		}
+	}
 	rows, err := q.ProposalsOfPattern(q.tenant, cand.PatternKey)
 	if err != nil {
 		return item, err
@@ -191,14 +196,19 @@ func exactness(e analyzer.Evidence) float64 {
 	return float64(e.Pattern.DataFlow.Explained) / float64(e.Pattern.DataFlow.Sampled)
 }
 
-// supersede takes the schema chain of a mined candidate's path out of the queue, unless somebody reviewed or edited
-// it already. It comes before the candidate is named, so that the name is free again.
-func (q *queue) supersede(cand *analyzer.Candidate) error {
+// supersedeChain takes the schema chain of a mined candidate's path out of the queue. It comes before the candidate is
+// named, so that the name is free again.
+func (q *queue) supersedeChain(cand *analyzer.Candidate) error {
 	path, mined := strings.CutPrefix(cand.PatternKey, string(analyzer.SourceMiner)+"/")
 	if !mined {
 		return nil
 	}
-	rows, err := q.ProposalsOfPattern(q.tenant, string(analyzer.SourceAnalyzer)+"/"+path)
+	return q.supersede(cand, string(analyzer.SourceAnalyzer)+"/"+path, "the same path was mined from recorded values")
+}
+
+// supersede takes what a candidate replaces out of the queue, unless somebody reviewed or edited it already.
+func (q *queue) supersede(cand *analyzer.Candidate, key, reason string) error {
+	rows, err := q.ProposalsOfPattern(q.tenant, key)
 	if err != nil {
 		return err
 	}
@@ -206,19 +216,19 @@ func (q *queue) supersede(cand *analyzer.Candidate) error {
 		if !slices.Contains(openStates, row.State) {
 			continue
 		}
-		chain, err := load(&q.Reader, q.tenant, row)
+		old, err := load(&q.Reader, q.tenant, row)
 		if err != nil {
 			return err
 		}
-		if len(chain.Reviews) > 0 || len(chain.Editors) > 0 {
+		if len(old.Reviews) > 0 || len(old.Editors) > 0 {
 			continue
 		}
-		chain.State, chain.Closed = StateSuperseded, &Closing{By: q.actor.Principal, Reason: "the same path was mined from recorded values", At: q.at}
-		if err := q.save(chain); err != nil {
+		old.State, old.Closed = StateSuperseded, &Closing{By: q.actor.Principal, Reason: reason, At: q.at}
+		if err := q.save(old); err != nil {
 			return err
 		}
-		q.pending[analyzer.SourceAnalyzer]--
-		if err := q.audit("proposal.supersede", "proposal/"+chain.ID, map[string]any{"by": cand.PatternKey}); err != nil {
+		q.pending[old.Source]--
+		if err := q.audit("proposal.supersede", "proposal/"+old.ID, map[string]any{"by": cand.PatternKey}); err != nil {
 			return err
 		}
 	}
@@ -226,7 +236,7 @@ func (q *queue) supersede(cand *analyzer.Candidate) error {
 }
 
 func (q *queue) create(cand *analyzer.Candidate, returned string, item ProposeItem) (ProposeItem, error) {
-	if err := q.supersede(cand); err != nil {
+	if err := q.supersedeChain(cand); err != nil {
 		return item, err
 	}
 	flow, err := q.named(cand.Flow, cand.PatternKey)

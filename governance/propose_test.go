@@ -372,3 +372,20 @@ func TestMinedPathTakesThePlaceOfItsChain(t *testing.T) {
 		require.Equal(t, governance.StateApproved, b.get(old.ProposalID).State)
 	})
 }
+
+// A flow that does what others do in another order of steps takes these out of the queue, but for what somebody reviewed.
+func TestOtherOrdersOfAFlowAreSuperseded(t *testing.T) {
+	b := newBench(t)
+	b.apply(findUser(), getUser())
+	plain, reviewed := b.one(candidate(userFlow("plain"), "k1", 10, 100)), b.one(candidate(userFlow("reviewed"), "k2", 10, 100))
+	_, err := b.Review(ctx, bob, reviewed.ProposalID, governance.ReviewRequest{Verdict: governance.VerdictApprove, Digest: b.get(reviewed.ProposalID).Digest})
+	require.NoError(t, err)
+	c := candidate(userFlow("one"), "k0", 30, 100)
+	c.Orders = []string{"k1", "k2"}
+	require.Equal(t, governance.OutcomeCreated, b.one(c).Outcome)
+	old := b.get(plain.ProposalID)
+	require.Equal(t, governance.StateSuperseded, old.State)
+	require.Equal(t, "the same flow is proposed, in whichever order its independent steps run", old.Closed.Reason)
+	require.Equal(t, governance.StateApproved, b.get(reviewed.ProposalID).State)
+	require.Equal(t, governance.OutcomeUnchanged, b.one(c).Outcome)
+}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"pave/analyzer"
 	"pave/flows"
 	"pave/governance"
 	"pave/ingest"
@@ -48,7 +49,9 @@ func (l *Loop) Explain(ctx context.Context, actor governance.Actor, tools []stri
 	if i := slices.IndexFunc(run.Dropped, func(d governance.DroppedPattern) bool { return slices.Equal(d.Tools, tools) }); i >= 0 {
 		d := &run.Dropped[i]
 		e.Dropped = d.Reason
-		if e.Verdict == observer.VerdictPattern {
+		if e.Verdict == observer.VerdictPattern && d.Code == analyzer.DroppedOrder {
+			e.Verdict, e.Detail, e.Dropped = observer.VerdictServed, "No flow of its own is made of it: "+d.Reason+".", ""
+		} else if e.Verdict == observer.VerdictPattern {
 			e.Verdict, e.Detail, e.Unblock = observer.VerdictBlocked, "The recorded values prove a flow, and none is made of it: "+d.Reason+".", d.Unblock
 		}
 	}

@@ -64,8 +64,9 @@ func (f *fullPass) updated(result *observer.Result) []analyzer.Candidate {
 			continue
 		}
 		before, now := c.Evidence.Pattern, &result.Patterns[f.pattern[i]]
-		c.Evidence.Pattern, c.Score = now, now.Score
-		c.Savings.Occurrences = now.Occurrences
+		c.Evidence.Pattern = now
+		c.Score += now.Score - before.Score // other orders of the flow apart
+		c.Savings.Occurrences += now.Occurrences - before.Occurrences
 		if before.Occurrences > 0 {
 			c.Savings.PerWeek *= float64(now.Occurrences) / float64(before.Occurrences)
 		}
