@@ -55,10 +55,7 @@ type surveyor struct {
 // different tools and pairs of tools, not with calls.
 func Look(ctx context.Context, src SurveySource, filter store.SequenceFilter) (*Survey, error) {
 	s := &surveyor{pairs: make(map[uint64]*int64)}
-	if err := src.Sequences(ctx, filter, func(seq *ingest.Sequence) error {
-		s.add(seq)
-		return ctx.Err()
-	}); err != nil {
+	if err := s.look(ctx, src, filter); err != nil {
 		return nil, err
 	}
 	names, err := src.ToolNames(ctx)
@@ -66,6 +63,13 @@ func Look(ctx context.Context, src SurveySource, filter store.SequenceFilter) (*
 		return nil, err
 	}
 	return s.result(names), nil
+}
+
+func (s *surveyor) look(ctx context.Context, src SurveySource, filter store.SequenceFilter) error {
+	return src.Sequences(ctx, filter, func(seq *ingest.Sequence) error {
+		s.add(seq)
+		return ctx.Err()
+	})
 }
 
 func (s *surveyor) add(seq *ingest.Sequence) {

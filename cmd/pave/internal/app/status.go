@@ -113,28 +113,36 @@ func (s *sessions) EraseRuns(ctx context.Context, tenant string, traces, session
 type walks struct {
 	events store.Store
 
-	mu         sync.Mutex
-	activities map[string]*observer.Activities // by tenant
+	mu   sync.Mutex
+	kept map[string]*keptWalks // by tenant
+}
+
+// keptWalks is what was counted of a tenant.
+type keptWalks struct {
+	surveys    observer.Surveys
+	activities observer.Activities
 }
 
 var _ api.Walks = (*walks)(nil)
 
 // Survey implements api.Walks.
 func (w *walks) Survey(ctx context.Context, tenant string, filter store.SequenceFilter) (*observer.Survey, error) {
-	return observer.Look(ctx, loop.Source{Events: w.events, Tenant: tenant}, filter)
+	return w.of(tenant).surveys.Look(ctx, loop.Source{Events: w.events, Tenant: tenant}, filter)
 }
 
 // Activity implements api.Walks.
 func (w *walks) Activity(ctx context.Context, tenant string, filter store.SequenceFilter) (*observer.Activity, error) {
+	return w.of(tenant).activities.Count(ctx, loop.Source{Events: w.events, Tenant: tenant}, filter)
+}
+
+func (w *walks) of(tenant string) *keptWalks {
 	w.mu.Lock()
-	if w.activities == nil {
-		w.activities = map[string]*observer.Activities{}
+	defer w.mu.Unlock()
+	if w.kept == nil {
+		w.kept = map[string]*keptWalks{}
 	}
-	counts := w.activities[tenant]
-	if counts == nil {
-		counts = new(observer.Activities)
-		w.activities[tenant] = counts
+	if w.kept[tenant] == nil {
+		w.kept[tenant] = new(keptWalks)
 	}
-	w.mu.Unlock()
-	return counts.Count(ctx, loop.Source{Events: w.events, Tenant: tenant}, filter)
+	return w.kept[tenant]
 }
