@@ -14,6 +14,7 @@ import (
 type draft struct {
 	steps    []draftStep
 	inputs   []draftInput
+	inTurn   bool // one step after the other, though no value goes from one to the next
 	warnings []string
 }
 
@@ -39,8 +40,9 @@ type draftInput struct {
 	arg      string
 	origin   string // how callers came to the value, for the description
 	required bool
-	list     bool // a list of values of the argument
-	nullable bool // null when the caller does not know it: the flow does without, or hands back before the step that takes it
+	list     bool      // a list of values of the argument
+	call     []callArg // an object with these arguments of a call of the tool, instead of the argument
+	nullable bool      // null when the caller does not know it: the flow does without, or hands back before the step that takes it
 }
 
 func (d *draft) warn(format string, args ...any) {
@@ -165,9 +167,10 @@ func (d *draft) flow(name, description string) *flows.Flow {
 			f.Governance.ReplacesTools = append(f.Governance.ReplacesTools, s.tool.tool.Name)
 		}
 	}
-	if k := d.optionalStep(); k >= 0 {
+	switch k := d.optionalStep(); {
+	case k >= 0:
 		d.branch(f, k)
-	} else {
+	case !d.inTurn:
 		d.order(f)
 	}
 	return f
@@ -261,21 +264,9 @@ func (d *draft) inputSchema() flows.RawSchema {
 
 // schema is the argument's schema in the tool, with a description that says where callers get the value.
 func (in *draftInput) schema() value.Members {
-	out := value.Members{}
-	description := ""
-	if m, ok := propertyOf(in.tool.tool.InputSchema, in.arg); ok {
-		for _, e := range m {
-			switch e.Key {
-			case "description":
-				description, _ = e.Value.(string)
-			case "title", "default", "examples":
-			default:
-				out = append(out, e)
-			}
-		}
-	}
-	if strings.Contains(string(value.Encode(out)), `"$ref"`) {
-		out = typeOnly(in.tool, in.arg)
+	out, description := argumentSchema(in.tool, in.arg)
+	if in.call != nil {
+		out, description = callSchema(in.tool, in.call), ""
 	}
 	if in.origin != "" {
 		if description != "" {
@@ -293,6 +284,26 @@ func (in *draftInput) schema() value.Members {
 		out = append(out, value.Member{Key: "description", Value: description})
 	}
 	return out
+}
+
+// argumentSchema is the schema of an argument without what is only said of it, and its description apart.
+func argumentSchema(tool *known, arg string) (out value.Members, description string) {
+	out = value.Members{}
+	if m, ok := propertyOf(tool.tool.InputSchema, arg); ok {
+		for _, e := range m {
+			switch e.Key {
+			case "description":
+				description, _ = e.Value.(string)
+			case "title", "default", "examples":
+			default:
+				out = append(out, e)
+			}
+		}
+	}
+	if strings.Contains(string(value.Encode(out)), `"$ref"`) {
+		out = typeOnly(tool, arg)
+	}
+	return out, description
 }
 
 // typeOnly stands in for a schema that points elsewhere in the tool's document.

@@ -138,7 +138,11 @@ func minedCandidates(mined *observer.Result, tools *lookup, facts []exampleFacts
 			opts.Dropped(Dropped{Tools: p.Tools, Code: DroppedNoSaving, Reason: "all of its calls come from one model call, so a flow would save none"})
 			continue
 		}
-		d, refused := draftOf(p, tools, facts[i].kinds)
+		form := draftOf
+		if p.Batch != nil {
+			form = batchDraftOf
+		}
+		d, refused := form(p, tools, facts[i].kinds)
 		if refused != "" {
 			opts.Dropped(refused.dropped(p.Tools))
 			continue
@@ -149,8 +153,11 @@ func minedCandidates(mined *observer.Result, tools *lookup, facts []exampleFacts
 				p.Gap.Occurrences, p.Occurrences, betweenNames(p.Gap))
 		}
 		c := candidate(SourceMiner, tools, d, describeMined(p))
-		if p.Gap != nil {
+		switch {
+		case p.Gap != nil:
 			c.PatternKey = gappedKey(tools)
+		case p.Batch != nil:
+			c.PatternKey = batchKey(tools)
 		}
 		if p.Partial {
 			c.PatternKey += "#" + mappingHash(p)
@@ -202,6 +209,11 @@ func candidate(source Source, tools []string, d *draft, description string) Cand
 // gappedKey keeps flows that leave other calls out apart from those for the same tools one right after the other.
 func gappedKey(tools []string) string {
 	return string(SourceMiner) + "/gapped/" + strings.Join(tools, ">")
+}
+
+// batchKey keeps flows that take whole calls apart from those that take values of one call to the next.
+func batchKey(tools []string) string {
+	return string(SourceMiner) + "/batch/" + strings.Join(tools, ">")
 }
 
 func betweenNames(g *observer.Gap) string {
@@ -269,6 +281,9 @@ func describeMined(p *observer.Pattern) string {
 			words[k] = "where it is needed " + tool
 		}
 	}
+	if p.Batch != nil {
+		return fmt.Sprintf("Makes the calls that its caller gives: %s, up to the first step that it gives nothing for. Mined from recorded sessions.", strings.Join(words, ", then "))
+	}
 	return fmt.Sprintf("Calls %s without a model call in between. Mined from recorded sessions.", strings.Join(words, ", then "))
 }
 
@@ -276,6 +291,9 @@ func describeMined(p *observer.Pattern) string {
 func minedEvidence(p *observer.Pattern, window Window) map[string]any {
 	e := map[string]any{"source": string(SourceMiner), "occurrences": int64(p.Occurrences), "sessions": int64(p.Sessions),
 		"sampled": int64(p.DataFlow.Sampled), "explained": int64(p.DataFlow.Explained)}
+	if p.Batch != nil {
+		e["callers_knew"] = int64(p.Batch.Several)
+	}
 	if !window.From.IsZero() && !window.To.IsZero() {
 		const day = "2006-01-02"
 		e["window"] = []any{window.From.UTC().Format(day), window.To.UTC().Format(day)}

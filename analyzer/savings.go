@@ -177,6 +177,9 @@ func interval(values []float64) Interval {
 // savings sums up the measured occurrences of a pattern.
 func savings(p *observer.Pattern, window Window, measured []measure) Savings {
 	s := Savings{Occurrences: p.Occurrences}
+	if b := p.Batch; b != nil { // elsewhere callers would have nothing to give it
+		s.Occurrences = int(math.Round(float64(p.Occurrences) * float64(b.Several) / float64(b.Examined)))
+	}
 	var calls, tokens, cost, latency []float64
 	averaged, pricedAt := false, ""
 	for _, m := range measured {
@@ -185,9 +188,12 @@ func savings(p *observer.Pattern, window Window, measured []measure) Savings {
 	}
 	s.LLMCallsPerRun, s.TokensPerRun, s.CostUSDPerRun, s.LatencyMSPerRun = interval(calls), interval(tokens), interval(cost), interval(latency)
 	if weeks := window.To.Sub(window.From).Hours() / (7 * 24); !window.From.IsZero() && !window.To.IsZero() && weeks > 0 {
-		s.PerWeek = float64(p.Occurrences) / weeks
+		s.PerWeek = float64(s.Occurrences) / weeks
 	}
 	s.Basis = basis(s, len(measured), averaged, pricedAt)
+	if b := p.Batch; b != nil {
+		s.Basis = fmt.Sprintf("callers could have given more than the first call in %d of %d examined occurrences; %s", b.Several, b.Examined, s.Basis)
+	}
 	return s
 }
 

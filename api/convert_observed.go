@@ -127,9 +127,16 @@ func Pattern(p observer.Pattern) gen.Pattern {
 		ID: governance.PatternID(p.Tools), Tools: present(p.Tools), Occurrences: p.Occurrences, Sessions: p.Sessions, Agents: p.Agents,
 		StepConfidence: p.StepConfidence, Expected: p.Expected, Excess: p.Excess, Z: finite(p.Z), Score: finite(p.Score),
 		Success: p.Success, SuccessLower: p.SuccessLower, TurnsSaved: p.TurnsSaved, CutFrom: p.CutFrom,
-		Partial: p.Partial, Secondary: p.Secondary, Why: p.Why, Stability: stability(p.Stability), Gap: gap(p.Gap),
+		Partial: p.Partial, Secondary: p.Secondary, Why: p.Why, Stability: stability(p.Stability), Gap: gap(p.Gap), Batch: batch(p.Batch),
 		DataFlow: dataFlow(p.DataFlow), Examples: list(p.Examples, occurrence),
 	}
+}
+
+func batch(b *observer.Batch) *gen.PatternBatch {
+	if b == nil {
+		return nil
+	}
+	return &gen.PatternBatch{Examined: b.Examined, Several: b.Several, Whole: b.Whole, Supporting: present(b.Supporting), Contradicting: present(b.Contradicting)}
 }
 
 func gap(g *observer.Gap) *gen.PatternGap {

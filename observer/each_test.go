@@ -65,7 +65,7 @@ func TestStoppingEarlyIsSaid(t *testing.T) {
 	r := mine(t, Options{}, many(30, func(i int) ingest.Session { return looped(i, 1+i%4, 1+i%4+i/28, false) })...)
 	var each *EachFlow
 	for _, p := range r.Patterns {
-		if p.DataFlow.Steps[len(p.Tools)-1].Each != nil {
+		if p.DataFlow.Steps[len(p.Tools)-1].Each != nil && p.Batch == nil {
 			each = p.DataFlow.Steps[len(p.Tools)-1].Each
 		}
 	}

@@ -29,7 +29,7 @@ func TestEvidenceOfRecordedSessions(t *testing.T) {
 			mappings := 0
 			for i := range r.Patterns {
 				p := &r.Patterns[i]
-				plain := p.Gap == nil && !slices.ContainsFunc(p.DataFlow.Steps, func(s StepFlow) bool { return s.Each != nil || s.When != nil })
+				plain := p.Gap == nil && p.Batch == nil && !slices.ContainsFunc(p.DataFlow.Steps, func(s StepFlow) bool { return s.Each != nil || s.When != nil })
 				if !plain || len(p.Examples) != p.DataFlow.Sampled {
 					continue
 				}

@@ -76,6 +76,7 @@ type loopPath struct {
 // loopSearch is what is known of loops before values are read.
 type loopSearch struct {
 	table    *gramTable
+	all      []path // of the folded log
 	paths    []loopPath
 	censuses []census
 }
@@ -99,7 +100,14 @@ func (m *miner) findLoops() *loopSearch {
 			m.loopsOpen[tokenKey(all[i].tokens)] = true
 		}
 	}
-	s := &loopSearch{table: table, paths: m.loopPaths(all, m.minHere())}
+	s := &loopSearch{table: table, all: all}
+	s.paths = m.loopPaths(all, m.loopSteps(all, func(p *path, sessions int) bool {
+		enough := m.minHere()
+		if p.sessions < enough { // kept for what it is part of
+			enough = max(leastGoingOn, p.sessions/2)
+		}
+		return sessions >= enough && 10*sessions >= p.sessions
+	}))
 	s.censuses = m.loopCensuses(s.paths)
 	return s
 }
@@ -143,12 +151,13 @@ func (m *miner) proveLoop(s *loopSearch, i int, e evidence) {
 }
 
 // loopPaths picks paths that stand out, then those with the most turns in occurrences that loop.
-func (m *miner) loopPaths(all []path, minSessions int) []loopPath {
+func (m *miner) loopPaths(all []path, steps [][]bool) []loopPath {
 	var out []loopPath
 	sequences := make([][]uint32, 0, len(all))
-	for i, each := range m.loopSteps(all, minSessions) {
+	for i, each := range steps {
 		if slices.Contains(each, true) {
-			out = append(out, loopPath{stats: &all[i], each: each})
+			stats := all[i] // its counts become those of the windows with these loops
+			out = append(out, loopPath{stats: &stats, each: each})
 			sequences = append(sequences, all[i].tokens)
 		}
 	}
@@ -176,9 +185,8 @@ func (m *miner) loopPaths(all []path, minSessions int) []loopPath {
 	return out[:min(len(out), maxLoopPaths)]
 }
 
-// loopSteps says of the steps of each path whether they run once per element: those that loop in enough sessions, and in a
-// tenth of those of the path.
-func (m *miner) loopSteps(all []path, minSessions int) [][]bool {
+// loopSteps says of the steps of each path whether they run once per element: those that loop in enough sessions.
+func (m *miner) loopSteps(all []path, enough func(p *path, sessions int) bool) [][]bool {
 	log := m.loops
 	type tally struct{ last, sessions uint32 }
 	sequences, tallies := make([][]uint32, len(all)), make([][]tally, len(all))
@@ -196,13 +204,9 @@ func (m *miner) loopSteps(all []path, minSessions int) [][]bool {
 	})
 	out := make([][]bool, len(all))
 	for i := range all {
-		enough := minSessions
-		if all[i].sessions < minSessions { // kept for what it is part of
-			enough = max(leastGoingOn, all[i].sessions/2)
-		}
 		out[i] = make([]bool, all[i].level)
 		for k, t := range tallies[i] {
-			out[i][k] = int(t.sessions) >= enough && 10*int(t.sessions) >= all[i].sessions
+			out[i][k] = enough(&all[i], int(t.sessions))
 		}
 	}
 	return out

@@ -102,6 +102,7 @@ type miner struct {
 	pieces   []piece
 	proved   []proof
 	gapped   []proof // with other calls between the steps
+	batches  []proof // whose callers give the calls
 	blocked  []Blocked
 	stops    [][]uint32 // paths that a choice at their last step blocks
 }
@@ -123,6 +124,10 @@ type proof struct {
 	optional  *optional
 	shortGood sampler
 	gaps      *gapPath // set for a path with other calls between its steps
+	// batch is set where callers give the calls; then known has of each window how many they knew, from the first, and
+	// saves what a run saves that makes these.
+	batch        *Batch
+	known, saves []int
 	// confidence of each step to be followed by the next.
 	confidence []float64
 	counted    *calls // where its figures are from: like log, with all sessions; set for flows that are chosen
@@ -216,7 +221,10 @@ func (m *miner) run(ctx context.Context, src Source) error {
 	if err := m.runOptional(ctx, src, pairs); err != nil {
 		return err
 	}
-	return m.runGapped(ctx, src)
+	if err := m.runGapped(ctx, src); err != nil {
+		return err
+	}
+	return m.runBatches(ctx, src, loops)
 }
 
 // weak are the most frequent closed paths that the null model explains.
@@ -277,15 +285,18 @@ func (m *miner) best(order []int, limit int) []piece {
 
 // savingMost are the paths that would save most, which it sorts.
 func (m *miner) savingMost(order []int, limit int) []piece {
-	slices.SortFunc(order, func(a, b int) int {
-		x, y := &m.all[a], &m.all[b]
-		return cmp.Or(cmp.Compare(y.occ*(y.level-1), x.occ*(x.level-1)), slices.Compare(x.tokens, y.tokens))
-	})
+	slices.SortFunc(order, m.compareSaving)
 	batch := make([]piece, max(0, min(limit, len(order))))
 	for n := range batch {
 		batch[n] = piece{path: order[n]}
 	}
 	return batch
+}
+
+// compareSaving orders paths by the turns that a flow for all their occurrences would save, most first.
+func (m *miner) compareSaving(a, b int) int {
+	x, y := &m.all[a], &m.all[b]
+	return cmp.Or(cmp.Compare(y.occ*(y.level-1), x.occ*(x.level-1)), slices.Compare(x.tokens, y.tokens))
 }
 
 // nextBatch takes the waiting pieces, then the best candidates that nothing proved or picked makes redundant.

@@ -109,9 +109,10 @@ func TestBranchIsNamed(t *testing.T) {
 		return talk(id(i), j("in-%d next-%d", i, i), step{tool: "a", args: j(`{"x":"in-%d"}`, i), result: `{}`},
 			step{tool: []string{"b", "c", "d"}[i%3], args: j(`{"y":"next-%d"}`, i), result: `{}`})
 	})...)
-	require.Len(t, r.Patterns, 3)
-	for _, p := range r.Patterns {
+	require.Len(t, r.Patterns, 6)
+	for i, p := range r.Patterns {
 		require.Len(t, p.DataFlow.Inputs, 2)
+		require.Equal(t, []bool{i >= 3, i < 3}, []bool{p.Batch != nil, p.Secondary}, "a batch of each is better")
 	}
 	b := r.blockedPath("a > b")
 	require.Equal(t, "branch", b.Reason)

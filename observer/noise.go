@@ -66,7 +66,7 @@ func (m *miner) withoutNoise(ctx context.Context, src Source, plain *Result, wit
 func worth(r *Result) float64 {
 	sum := 0.0
 	for i := range r.Patterns {
-		if !r.Patterns[i].Secondary && r.Patterns[i].Gap == nil {
+		if !r.Patterns[i].Secondary && r.Patterns[i].Gap == nil && r.Patterns[i].Batch == nil {
 			sum += r.Patterns[i].Score
 		}
 	}
@@ -77,7 +77,7 @@ func worth(r *Result) float64 {
 func exactness(r *Result) float64 {
 	held, all := 0, 0
 	for i := range r.Patterns {
-		if d := r.Patterns[i].DataFlow; d != nil && !r.Patterns[i].Secondary && r.Patterns[i].Gap == nil {
+		if d := r.Patterns[i].DataFlow; d != nil && !r.Patterns[i].Secondary && r.Patterns[i].Gap == nil && r.Patterns[i].Batch == nil {
 			held, all = held+d.Explained, all+d.Sampled
 		}
 	}

@@ -74,6 +74,8 @@ type Pattern struct {
 	// Gap is set where agents make other calls between the steps: the flow makes its calls one right after the other. Such
 	// patterns come last and have no figures of chance.
 	Gap *Gap
+	// Batch is set where callers give the calls: every argument is an input. Such patterns come after all others.
+	Batch *Batch
 	// Stability over the weeks; nil where times are unknown or all calls are of one week.
 	Stability *Stability
 	// Examples are occurrences, at most a few, for reviewers and savings.
@@ -186,10 +188,12 @@ const (
 // ArgFlow is the accepted source of one argument and the evidence for it.
 type ArgFlow struct {
 	Arg      string
-	Presence float64 // share of sampled occurrences that have the argument
+	Presence float64 // share of sampled occurrences that have the argument; in a Batch, of the tool's calls in all of them
 	Kind     SourceKind
-	Step     int    // SourceOutput, SourceArg: the producing step
-	Pointer  string // SourceOutput: pointer into the result ("" = the whole); SourceArg: the argument's name
+	Step     int // SourceOutput, SourceArg: the producing step
+	// SourceOutput: pointer into the result ("" = the whole); SourceArg: the argument's name; SourceInput: place in an input
+	// that is an object, SourceElement: in the element.
+	Pointer string
 	// Only is set for a copy that is taken only where the list that it points to has this one element; elsewhere the flow
 	// hands back before the step. It is the pointer to the list, in the same result.
 	Only     *string
@@ -260,8 +264,9 @@ type Input struct {
 	Name     string
 	Step     int // first step that uses it
 	Arg      string
-	List     bool   // a list of values of the argument
-	Origin   string // "user text", "earlier result", "first step", "always the same"
+	List     bool   // a list of values of the argument, or of Calls
+	Calls    bool   // an object with the arguments of a call; Arg is ""
+	Origin   string // "user text", "earlier result", "first step", "always the same", "whole calls"
 	Examples []any  // a few, never secrets
 	// ExampleSessions are the sessions that the examples are from, so that they can go with them.
 	ExampleSessions []string

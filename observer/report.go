@@ -42,13 +42,14 @@ func (m *miner) choose() []proof {
 	slices.SortStableFunc(m.proved, func(a, b proof) int {
 		return cmp.Or(cmp.Compare(b.stats.score, a.stats.score), slices.Compare(m.names(a.stats.tokens), m.names(b.stats.tokens)))
 	})
-	c := &cover{log: m.log, placed: map[uint32][]span{}, saved: map[uint32]float64{}, flows: m.spans()}
+	c := &cover{log: m.log, placed: map[uint32][]span{}, saved: map[uint32]float64{}, flows: m.spans(m.proved)}
 	noise := m.noise()
 	served := func(p *proof) bool { return m.extended(p) || noise.explains(p) }
 	first := func(i int) bool {
 		p := &m.proved[i]
 		return p.standsAlone() && !served(p)
 	}
+	proposed := &cover{log: m.log, placed: map[uint32][]span{}, saved: map[uint32]float64{}}
 	var out []proof
 	for _, r := range c.rank(m.options.MinGain/m.scale, first, m.options.MaxPatterns) {
 		p := m.proved[r.flow]
@@ -57,10 +58,13 @@ func (m *miner) choose() []proof {
 		p.score, p.secondary = m.scale*r.gain, r.tier > 0 && !batch
 		if p.secondary {
 			p.why, p.unblock = m.whySecondary(&p, m.scale*r.gain, m.scale*alone, noise.explains(&p))
+		} else {
+			proposed.pick(&c.flows[r.flow])
 		}
 		out = append(out, p)
 	}
-	return append(out, m.gappedFlows(min(maxGapped, m.options.MaxPatterns-len(out)))...)
+	out = append(out, m.gappedFlows(min(maxGapped, m.options.MaxPatterns-len(out)))...)
+	return append(out, m.batchFlows(proposed, m.options.MaxPatterns-len(out))...)
 }
 
 // standsAlone reports whether a flow is for all occurrences of its path, its steps belong together, and it gives later
@@ -84,6 +88,10 @@ func (m *miner) whySecondary(p *proof, gain, alone float64, torn bool) (why, unb
 	case torn:
 		return "it is another flow, or a part of it, with a call lost, in between or beside it, no more often than chance leaves", "Occurrences beyond those."
 	}
+	return m.servedByOthers(gain, alone)
+}
+
+func (m *miner) servedByOthers(gain, alone float64) (why, unblock string) {
 	return fmt.Sprintf("better flows serve %.0f of the %.0f model calls that it would avoid alone", alone-gain, alone),
 		"Rejecting the better flows, or more occurrences outside them."
 }
@@ -120,30 +128,36 @@ func tokenKey(tokens []uint32) string {
 	return string(key)
 }
 
-// spans finds the places where the proved flows may run. Where an occurrence was examined it is known whether the flow
+// spans finds the places where flows may run. Where an occurrence was examined it is known whether the flow
 // fits; elsewhere it saves what it saves on average.
-func (m *miner) spans() []coverFlow {
-	out := make([]coverFlow, len(m.proved))
+func (m *miner) spans(flows []proof) []coverFlow {
+	out := make([]coverFlow, len(flows))
 	for _, log := range []*calls{m.log, m.loops} {
 		if log == nil {
 			continue
 		}
 		var sequences [][]uint32
 		number := map[*path]int{}
-		for i := range m.proved {
-			p := &m.proved[i]
+		for i := range flows {
+			p := &flows[i]
 			if _, known := number[p.stats]; p.log == log && !known {
 				number[p.stats] = len(sequences)
 				sequences = append(sequences, p.stats.tokens)
 			}
 		}
 		places := findAll(log, sequences)
-		for i := range m.proved {
-			p := &m.proved[i]
+		for i := range flows {
+			p := &flows[i]
 			if p.log != log {
 				continue
 			}
-			out[i] = coverFlow{spans: p.spans(places[number[p.stats]], p.stats.level), weight: weight(p.flow)}
+			spans := p.spans(places[number[p.stats]], p.stats.level)
+			if p.batch != nil { // these end where callers did not know more
+				out[i] = coverFlow{weight: 1}
+				out[i].add(spans)
+				continue
+			}
+			out[i] = coverFlow{spans: spans, weight: weight(p.flow)}
 			if o := p.optional; o != nil {
 				out[i].add(p.spans(findAll(log, [][]uint32{o.short.tokens})[0], o.short.level))
 			}
@@ -153,27 +167,42 @@ func (m *miner) spans() []coverFlow {
 }
 
 func (p *proof) spans(places []window, n int) (out []span) {
-	examined := make(map[uint32]bool, len(p.windows))
+	examined := make(map[uint32]int, len(p.windows))
 	for r, w := range p.windows {
-		examined[w.at] = p.fit.has(r)
+		examined[w.at] = r
 	}
-	share := float64(p.fit.count()) / float64(len(p.windows))
+	share := p.share(n)
 	for _, w := range places {
 		if !p.log.allows(w, p.each) {
 			continue
 		}
 		b, length := p.log.unfolded(w, n)
 		s := span{stretch: w.stretch, from: b.at, to: b.at + uint32(length), saves: float64(p.log.turnsSaved(w, n))}
-		if fits, known := examined[w.at]; known && !fits {
-			continue
-		} else if !known {
+		switch r, known := examined[w.at]; {
+		case !known:
 			s.saves *= share
+		case p.batch != nil:
+			s.to, s.saves = b.at+uint32(p.known[r]), float64(p.saves[r])
+		case !p.fit.has(r):
+			continue
 		}
 		if s.saves > 0 {
 			out = append(out, s)
 		}
 	}
 	return out
+}
+
+// share is what the flow saves of the turns of its occurrences of n steps, by those that were examined.
+func (p *proof) share(n int) float64 {
+	if p.batch == nil {
+		return float64(p.fit.count()) / float64(len(p.windows))
+	}
+	saved, turns := 0, 0
+	for r, w := range p.windows {
+		saved, turns = saved+p.saves[r], turns+p.log.turnsSaved(w, n)
+	}
+	return float64(saved) / float64(max(1, turns))
 }
 
 // weight lowers the rank of flows whose later steps ask the caller for values, since that work stays with the caller.
@@ -216,7 +245,9 @@ func lateArgs(flow *DataFlow) (mapped, asked int) {
 
 // serving finds the chosen pattern that makes path i redundant, -1 when there is none.
 func (m *miner) serving(chosen []proof, i int) int {
-	return slices.IndexFunc(chosen, func(c proof) bool { return c.log == m.log && redundant(c.stats.tokens, m.all[i].tokens) })
+	return slices.IndexFunc(chosen, func(c proof) bool {
+		return c.log == m.log && c.batch == nil && redundant(c.stats.tokens, m.all[i].tokens)
+	})
 }
 
 func (m *miner) pattern(p proof) Pattern {
@@ -231,6 +262,9 @@ func (m *miner) pattern(p proof) Pattern {
 	}
 	if p.gaps != nil {
 		out.Gap = p.gaps.gap()
+	}
+	if p.batch != nil {
+		out.Batch, out.Examples = p.batch, p.batchExamples(m.options.MaxExamples)
 	}
 	if o := p.optional; o != nil {
 		short := max(1, m.options.MaxExamples*o.short.occ/stats.occ) // as many of each way as agents walk it

@@ -31,6 +31,9 @@ func (w *walk) object(k int, key string, c *call) map[string]any {
 	out := map[string]any{}
 	for i := range s.mapping {
 		e := &s.mapping[i]
+		if never(&e.Value, s.as) {
+			continue
+		}
 		v := &e.Value
 		for v.Kind == flows.MapOptional {
 			v = v.Inner

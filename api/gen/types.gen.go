@@ -2629,11 +2629,14 @@ type OccurrencePage struct {
 
 // Pattern defines model for Pattern.
 type Pattern struct {
-	Agents   int          `json:"agents,omitempty,omitzero"`
-	CutFrom  []string     `json:"cut_from,omitempty,omitzero"`
-	DataFlow *DataFlow    `json:"data_flow,omitempty"`
-	Examples []Occurrence `json:"examples,omitempty,omitzero"`
-	Excess   float64      `json:"excess,omitempty,omitzero"`
+	Agents int `json:"agents,omitempty,omitzero"`
+
+	// Batch How often callers could have given the calls of a pattern before its first step; every argument is an input then.
+	Batch    *PatternBatch `json:"batch,omitempty"`
+	CutFrom  []string      `json:"cut_from,omitempty,omitzero"`
+	DataFlow *DataFlow     `json:"data_flow,omitempty"`
+	Examples []Occurrence  `json:"examples,omitempty,omitzero"`
+	Excess   float64       `json:"excess,omitempty,omitzero"`
 
 	// Expected Occurrences under the order-1 Markov null model.
 	Expected float64 `json:"expected,omitempty,omitzero"`
@@ -2664,6 +2667,24 @@ type Pattern struct {
 	// Why Why it is secondary.
 	Why string  `json:"why,omitempty,omitzero"`
 	Z   float64 `json:"z,omitempty,omitzero"`
+}
+
+// PatternBatch How often callers could have given the calls of a pattern before its first step; every argument is an input then.
+type PatternBatch struct {
+	// Contradicting Up to three sessions in which they knew the first call only.
+	Contradicting []string `json:"contradicting"`
+
+	// Examined Occurrences looked at.
+	Examined int `json:"examined"`
+
+	// Several Of these, in which they knew the first call and at least the next.
+	Several int `json:"several"`
+
+	// Supporting Up to three sessions in which they knew all calls.
+	Supporting []string `json:"supporting"`
+
+	// Whole And in which they knew all calls.
+	Whole int `json:"whole"`
 }
 
 // PatternExplanation defines model for PatternExplanation.

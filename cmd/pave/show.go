@@ -67,7 +67,9 @@ func showEvidence(w io.Writer, p *gen.Proposal) {
 	if len(pattern.CutFrom) > 0 {
 		fmt.Fprintf(w, "  the part without the model of %s\n", output.Clean(pathOf(pattern.CutFrom)))
 	}
-	if d := pattern.DataFlow; d != nil {
+	if b := pattern.Batch; b != nil {
+		showBatch(w, b)
+	} else if d := pattern.DataFlow; d != nil {
 		fmt.Fprintf(w, "  every mapping held at once in %d of %d examined occurrences (%s)\n", d.Explained, d.Sampled, share(d.Explained, d.Sampled))
 		showHeldOut(w, d.HeldOut)
 		for _, g := range d.Guards {
@@ -94,6 +96,19 @@ func besideChance(pattern *gen.Pattern) string {
 		tools[i] = fmt.Sprintf("%s %d", output.Clean(t.Tool), t.Windows)
 	}
 	return fmt.Sprintf("with other calls between the steps in %d, at most %d at a time: %s", g.Occurrences, g.Longest, strings.Join(tools, ", "))
+}
+
+// showBatch says how often callers knew the calls of a flow that takes whole calls.
+func showBatch(w io.Writer, b *gen.PatternBatch) {
+	fmt.Fprintf(w, "  callers give the calls: before the first they knew the next one, too, in %d of %d examined occurrences (%s), and all in %d",
+		b.Several, b.Examined, share(b.Several, b.Examined), b.Whole)
+	if len(b.Supporting) > 0 {
+		fmt.Fprintf(w, ", such as in %s", output.Clean(strings.Join(b.Supporting, ", ")))
+	}
+	if len(b.Contradicting) > 0 {
+		fmt.Fprintf(w, "; only the first in %s", output.Clean(strings.Join(b.Contradicting, ", ")))
+	}
+	fmt.Fprintln(w, "; a run hands back before the first step that it is given nothing for")
 }
 
 // showHeldOut says how the mappings did on sessions that they were not found in.

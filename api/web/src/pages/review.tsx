@@ -288,15 +288,33 @@ function Believe({ p, reload }: { p: Proposal; reload: () => void }) {
   const weak = pattern?.data_flow?.steps.flat().filter((a) => a.evidence.held < a.evidence.present) ?? []
   const contradict = new Set(weak.flatMap((a) => a.evidence.contradicting ?? [])).size
   const held = pattern?.data_flow?.held_out
+  const batch = pattern?.batch
   const confidence = pattern?.step_confidence?.length ? Math.min(...pattern.step_confidence) : undefined
   return (
     <Card title="Why believe it">
       {p.sampled ? (
         <dl class="facts">
-          <dt title="Occurrences in which every mapping reproduced every recorded argument at once">Reproduced exactly</dt>
-          <dd>
-            {count(p.explained ?? 0)} of {count(p.sampled)} ({percent((p.explained ?? 0) / p.sampled)})
-          </dd>
+          {batch ? (
+            <>
+              <dt title="Occurrences in which callers knew the arguments of the first call and at least of the next before the first: the flow makes the calls that it is given and predicts nothing">
+                Callers knew several calls
+              </dt>
+              <dd>
+                {count(batch.several)} of {count(batch.examined)} ({percent(batch.several / Math.max(1, batch.examined))})
+              </dd>
+              <dt title="Occurrences in which they knew all calls; elsewhere a run hands back before the first step that it is given nothing for">Callers knew all</dt>
+              <dd>
+                {count(batch.whole)} of {count(batch.examined)} ({percent(batch.whole / Math.max(1, batch.examined))})
+              </dd>
+            </>
+          ) : (
+            <>
+              <dt title="Occurrences in which every mapping reproduced every recorded argument at once">Reproduced exactly</dt>
+              <dd>
+                {count(p.explained ?? 0)} of {count(p.sampled)} ({percent((p.explained ?? 0) / p.sampled)})
+              </dd>
+            </>
+          )}
           {held && held.windows > 0 && (
             <>
               <dt title="Occurrences in sessions that the mappings were not found in, in which every mapping gave what was recorded: found in one half of the sessions, tried on the other, both ways">Held out, exact</dt>
@@ -332,8 +350,12 @@ function Believe({ p, reload }: { p: Proposal; reload: () => void }) {
               </dd>
             </>
           )}
-          <dt title="Sessions in which at least one argument was another than its mapping says">Contradicting</dt>
-          <dd>{contradict === 0 ? 'no session' : plural(contradict, 'session')}</dd>
+          {!batch && (
+            <>
+              <dt title="Sessions in which at least one argument was another than its mapping says">Contradicting</dt>
+              <dd>{contradict === 0 ? 'no session' : plural(contradict, 'session')}</dd>
+            </>
+          )}
         </dl>
       ) : (
         <p class="dim">{p.source === 'submitted' ? 'Somebody wrote this flow; no recorded values stand behind it.' : 'Built from tool schemas: the types fit, but nobody walked this path as a whole.'}</p>

@@ -165,8 +165,7 @@ func (d *replayDomain) propose(ctx context.Context, env Env) (err error) {
 	return nil
 }
 
-// propose runs a whole pass over sessions, as the service does, adds the flows whose callers give every call, and scores
-// all of them on the sessions.
+// propose runs a whole pass over sessions, as the service does, and scores what it proposes on the sessions.
 func propose(ctx context.Context, from, other []recordedSession, options observer.Options) (proposals, error) {
 	p := proposals{matches: replay.NewMatches()}
 	sessions := make([]ingest.Session, len(from))
@@ -192,7 +191,6 @@ func propose(ctx context.Context, from, other []recordedSession, options observe
 	for i := range candidates {
 		p.flows = append(p.flows, candidates[i].Flow)
 	}
-	p.flows = append(p.flows, replay.Given(p.from)...)
 	p.compiled = make([]*replay.Flow, len(p.flows))
 	for i, f := range p.flows {
 		if p.compiled[i], err = replay.Compile(f); err != nil {

@@ -101,7 +101,7 @@ func leaveOut(domains []replayDomain, point int, out []map[int]bool) bool {
 }
 
 // minExacts are what the rules are chosen among.
-var minExacts = [...]float64{0.97, 0.98, 0.985, 0.99, 1}
+var minExacts = [...]float64{0.985, 0.99, 1}
 
 // reserve is the share of what may be wrong that is not used up on the folds.
 const reserve = 0.75
