@@ -73,6 +73,7 @@ func (m *inference) decide(s sample, records []record) evidence {
 			if x.choice() && e.blocker == nil {
 				flow := d.render(&x, option{kind: SourceChoice})
 				e.cut, e.blocker = k, &flow
+				e.told, e.toldIn = toldBy(arg)
 				e.clear = max(x.bestCopy, x.bestConst) < clearMiss && unknownShare(arg, d.having(k)) > 1-clearMiss
 			}
 			d.arguments = append(d.arguments, x)

@@ -66,6 +66,9 @@ type evidence struct {
 	// clear is set when no source came near to explaining the blocker, unlinked when a later step has no argument that
 	// any source came near to explaining: more occurrences would not change that.
 	clear, unlinked bool
+	// told is what the user wrote of the element that the blocker is of, and of no other, in toldIn occurrences.
+	told   place
+	toldIn int
 	// mapped is set when an argument of a later step has a source, so that callers would not have to give them all.
 	mapped bool
 }
