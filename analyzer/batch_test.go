@@ -49,6 +49,7 @@ func TestBatchDraft(t *testing.T) {
 	require.Empty(t, dropped)
 	c := candidates[0]
 	assert.Equal(t, "miner/batch/room.find>room.book+>ping>note", c.PatternKey)
+	assert.Equal(t, "find_then_book_then_note_batch", c.Flow.Name, "the gravest step is told")
 	assert.Equal(t, flows.EffectWrite, c.SafetyLevel)
 	assert.Equal(t, flows.TypeFlow, c.Flow.Type, "one after the other, though no value goes from one to the next")
 	sameJSON(t, `{"type":"object","additionalProperties":false,"required":["room"],"properties":{

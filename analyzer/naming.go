@@ -147,13 +147,8 @@ func gravity(tool string) (rank int, acts bool) {
 // gravest thing that happens on the way, so that no name of a harmless step hides it.
 func flowName(tools []string) string {
 	name, told := outcomeName(tools)
-	gravest, hidden := len(grave)+1, ""
-	for _, tool := range tools {
-		if rank, acts := gravity(tool); acts && rank < gravest {
-			gravest, hidden = rank, tool
-		}
-	}
-	if hidden == "" || slices.ContainsFunc(told, func(tool string) bool { rank, acts := gravity(tool); return acts && rank <= gravest }) {
+	hidden := gravestBut(told, tools)
+	if hidden == "" {
 		return name
 	}
 	p := split(hidden)
@@ -161,6 +156,38 @@ func flowName(tools []string) string {
 		return p.noun + "_and_" + name
 	}
 	return p.verb + "_" + p.noun + "_and_" + name
+}
+
+// gravestBut is the tool with the gravest effect, "" where none has one, or one of those told is as grave.
+func gravestBut(told, tools []string) string {
+	gravest, hidden := len(grave)+1, ""
+	for _, tool := range tools {
+		if rank, acts := gravity(tool); acts && rank < gravest {
+			gravest, hidden = rank, tool
+		}
+	}
+	if slices.ContainsFunc(told, func(tool string) bool { rank, acts := gravity(tool); return acts && rank <= gravest }) {
+		return ""
+	}
+	return hidden
+}
+
+// batchName names a flow that takes whole calls by its first and its last tool, with the gravest between them.
+func batchName(tools []string) string {
+	told := slices.Compact([]string{tools[0], tools[len(tools)-1]})
+	if hidden := gravestBut(told, tools); hidden != "" {
+		told = slices.Insert(told, 1, hidden)
+	}
+	return longBatchName(told)
+}
+
+// longBatchName has all tools.
+func longBatchName(tools []string) string {
+	names := make([]string, len(tools))
+	for i, tool := range tools {
+		names[i] = strings.Join(words(tool), "_")
+	}
+	return strings.Join(names, "_then_") + "_batch"
 }
 
 // outcomeName is a name from the first and the last tool, with those whose action it tells.
@@ -219,7 +246,11 @@ func uniqueNames(keys []string, tools [][]string) []string {
 	taken := map[string]bool{}
 	names := make([]string, len(keys))
 	for _, i := range order {
-		for _, name := range []string{flowName(tools[i]), longFlowName(tools[i]), longFlowName(tools[i]) + "_" + shortHash(keys[i])} {
+		short, long := flowName, longFlowName
+		if strings.HasPrefix(keys[i], batchKey(nil)) {
+			short, long = batchName, longBatchName
+		}
+		for _, name := range []string{short(tools[i]), long(tools[i]), long(tools[i]) + "_" + shortHash(keys[i])} {
 			if len(name) > maxFlowName {
 				name = strings.TrimRight(name[:maxFlowName-5], "_") + "_" + shortHash(keys[i])
 			}

@@ -264,7 +264,7 @@ func (s *batchSample) prove(m *miner, u *usage) (proof, bool) {
 	}
 	p.turns /= float64(len(p.windows))
 	p.flow = s.flow(m.names(b.stats.tokens), u)
-	p.flow.Sampled, p.flow.Explained, p.flow.Applicable = p.batch.Examined, p.batch.Examined, p.batch.Several
+	p.flow.Sampled, p.flow.Explained, p.flow.Applicable = p.batch.Examined, p.batch.Several, p.batch.Several
 	return p, true
 }
 
@@ -374,33 +374,51 @@ func inputName(taken map[string]bool, name, suffix string) string {
 	return out
 }
 
+// minBatchGain is the share that a batch must add to what those before it save to be worth a look: they are convenient
+// rather than sure, so there is no end to small ones.
+const minBatchGain = 0.02
+
 // batchFlows ranks the batches by what each adds to the flows that are proposed, which taken has, and to the batches
-// before it. One that chance explains as well and of which callers seldom know more than the first call, or that others
-// serve mostly, is secondary.
-func (m *miner) batchFlows(taken *cover, most int) []proof {
+// before it. Those that are not worth a look are secondary.
+func (m *miner) batchFlows(taken *cover, chosen []proof, most int) []proof {
 	taken.flows = m.spans(m.batches)
-	stands := func(i int) bool {
-		p := &m.batches[i]
-		return p.stats.stands() || p.each != nil || 2*p.batch.Several >= p.batch.Examined
-	}
 	var out []proof
-	for _, r := range taken.rank(m.options.MinGain/m.scale, stands, most) {
+	total := 0.0
+	for _, r := range taken.rank(m.options.MinGain/m.scale, func(i int) bool { return m.batches[i].worthwhile() }, most) {
 		p := m.batches[r.flow]
-		p.score, p.secondary = m.scale*r.gain, r.tier > 0
+		p.score = m.scale * r.gain
+		total += r.gain
+		alone := slices.ContainsFunc(chosen, func(c proof) bool {
+			return !c.secondary && c.log == p.log && slices.Equal(c.stats.tokens, p.stats.tokens) && asksAll(c.flow)
+		})
+		p.secondary = true
 		switch {
-		case !stands(r.flow):
-			p.why = fmt.Sprintf("callers knew more than the first call in %d of %d occurrences only, and %d occurrences are no more than chance explains (%.1f)",
-				p.batch.Several, p.batch.Examined, p.stats.occ, p.stats.expected)
-			p.unblock = "More sessions, if it is a routine; or callers who know the calls more often."
-		case p.secondary:
-			p.why, p.unblock = m.servedByOthers(m.scale*r.gain, m.scale*taken.flows[r.flow].alone)
+		case !p.worthwhile():
+			p.why = fmt.Sprintf("callers knew more than the first call in %d of %d occurrences only", p.batch.Several, p.batch.Examined)
+			p.unblock = "Callers who know the calls more often."
+		case alone:
+			p.why, p.unblock = "there is a flow for which callers give the one value that differs from call to call", "Rejecting that flow."
+		case r.tier > 0:
+			p.why, p.unblock = m.servedByOthers(p.score, m.scale*taken.flows[r.flow].alone)
+		case r.gain < minBatchGain*total:
+			p.why = fmt.Sprintf("it would avoid %.0f model calls, and better ones of its kind %.0f", p.score, m.scale*(total-r.gain))
+			p.unblock = "More occurrences."
+		default:
+			p.secondary = false
 		}
 		out = append(out, p)
 	}
 	return out
 }
 
-// examples are occurrences, cut to the calls that callers knew where they knew several.
+// worthwhile reports whether callers know several of the calls mostly; or, where a step loops or they follow each other
+// more often than by chance, often enough.
+func (p *proof) worthwhile() bool {
+	b := p.batch
+	return 2*b.Several >= b.Examined || 5*b.Several >= b.Examined && (p.stats.stands() || p.each != nil)
+}
+
+// batchExamples are occurrences, cut to the calls that callers knew where they knew several.
 func (p *proof) batchExamples(most int) []Occurrence {
 	var out []Occurrence
 	for i, w := range p.windows {

@@ -121,7 +121,8 @@ type DataFlow struct {
 	// Steps[k] explains the arguments of the k-th call.
 	Steps  []StepFlow
 	Inputs []Input
-	// Explained is the number of sampled occurrences in which every mapped argument held at once.
+	// Explained is the number of sampled occurrences in which every mapped argument held at once; of a Batch, in which
+	// callers knew several calls.
 	Explained int
 	// Applicable is the number of these in which moreover every input was knowable before the first step.
 	Applicable int

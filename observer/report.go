@@ -64,7 +64,7 @@ func (m *miner) choose() []proof {
 		out = append(out, p)
 	}
 	out = append(out, m.gappedFlows(min(maxGapped, m.options.MaxPatterns-len(out)))...)
-	return append(out, m.batchFlows(proposed, m.options.MaxPatterns-len(out))...)
+	return append(out, m.batchFlows(proposed, out, m.options.MaxPatterns-len(out))...)
 }
 
 // standsAlone reports whether a flow is for all occurrences of its path, its steps belong together, and it gives later
@@ -216,6 +216,12 @@ func weight(flow *DataFlow) float64 {
 func asksOnly(flow *DataFlow) bool {
 	mapped, late := lateArgs(flow)
 	return mapped == 0 && late > 0
+}
+
+// asksAll reports whether callers give every value.
+func asksAll(flow *DataFlow) bool {
+	mapped, _ := lateArgs(flow)
+	return mapped == 0
 }
 
 // loops reports whether a step runs once for each element of a list. Such a flow replaces a series of model calls
