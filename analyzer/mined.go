@@ -248,8 +248,6 @@ func describeOrigin(origin string) string {
 		return "callers had it from the user's words"
 	case "earlier result":
 		return "callers had it from an earlier result"
-	case "always the same":
-		return "callers always gave the same, which is not kept here"
 	case "first step":
 		return "callers chose it before the first step"
 	}

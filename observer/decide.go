@@ -74,6 +74,7 @@ func (m *inference) decide(s sample, records []record) evidence {
 				flow := d.render(&x, option{kind: SourceChoice})
 				e.cut, e.blocker = k, &flow
 				e.told, e.toldIn = toldBy(arg)
+				e.always = x.always > 0
 				e.clear = max(x.bestCopy, x.bestConst) < clearMiss && unknownShare(arg, d.having(k)) > 1-clearMiss
 			}
 			d.arguments = append(d.arguments, x)
@@ -138,6 +139,7 @@ type explanation struct {
 	argument
 	distinct  int
 	ambiguous bool        // one value only, which a copy and a constant explain alike
+	always    int         // occurrences with a value that would be a constant if a flow might hold it
 	copies    []candidate // accepted, best first
 	part      []candidate // seen in some occurrences, most votes first
 	known     knowledge
@@ -186,7 +188,7 @@ func (d *decision) explain(a argument) explanation {
 		x.ambiguous = ok || len(x.copies) > 0 && !uninformative(constant)
 	}
 	if constHeld == 0 {
-		d.alwaysGiven(a)
+		x.always = d.alwaysSame(a)
 	}
 	x.known = d.knowledge(a)
 	switch {
@@ -462,8 +464,9 @@ func (d *decision) constant(a argument, x *explanation) (v any, held int) {
 	return v, held
 }
 
-// alwaysGiven marks what is always the same but may be no constant: callers know it as well as the agents did.
-func (d *decision) alwaysGiven(a argument) {
+// alwaysSame is in how many occurrences an argument has the value that nearly all have and that may be no constant, 0
+// where there is none.
+func (d *decision) alwaysSame(a argument) int {
 	top := mostFrequent(a)
 	held := 0
 	for _, p := range a.in {
@@ -472,13 +475,9 @@ func (d *decision) alwaysGiven(a argument) {
 		}
 	}
 	if !d.options.accepted(held, len(a.in)) || !d.rightIn(d.options.MinSure, held, len(a.in)) {
-		return
+		return 0
 	}
-	for _, p := range a.in {
-		if p.arg.hash == top && !p.arg.origin.known() {
-			p.arg.origin = originAlways
-		}
-	}
+	return held
 }
 
 // named is the choice where only one value was ever seen, so that a copy and a constant cannot be told apart: a copy

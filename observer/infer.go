@@ -69,6 +69,8 @@ type evidence struct {
 	// told is what the user wrote of the element that the blocker is of, and of no other, in toldIn occurrences.
 	told   place
 	toldIn int
+	// always is set where the blocker is nearly always the same and may be no constant.
+	always bool
 	// mapped is set when an argument of a later step has a source, so that callers would not have to give them all.
 	mapped bool
 }

@@ -51,10 +51,6 @@ func (d *decision) setInput(flow *ArgFlow, x *explanation) {
 		flow.Evidence.Held += n
 	}
 	d.cite(&flow.Evidence, a, known)
-	if n := k.classes[originAlways]; n > 0 {
-		flow.Evidence.Note = fmt.Sprintf("It was the same value in %d of %d occurrences, which stands in no flow: it looks personal or secret, or is that of few sessions or of one agent.", n, len(a.in))
-		return
-	}
 	if missed := len(a.in) - flow.Evidence.Held; missed > 0 {
 		flow.Evidence.Note = fmt.Sprintf("In %d of %d occurrences the value could not be known before the flow.", missed, len(a.in))
 	}
@@ -89,6 +85,10 @@ func (d *decision) setChoice(flow *ArgFlow, x *explanation) {
 	d.cite(&flow.Evidence, a, func(r *argRecord) bool { return !r.origin.known() })
 	unknown := k.classes[originInner] + k.classes[originNowhere]
 	flow.Evidence.Held = len(a.in) - unknown
+	if x.always > 0 {
+		flow.Evidence.Note = fmt.Sprintf("its value is the same in %d of %d occurrences, and no flow may hold it: it looks personal or secret, or is that of few sessions or of one agent", x.always, len(a.in))
+		return
+	}
 	if len(k.inner) == 0 {
 		flow.Evidence.Note = fmt.Sprintf("the model made its value up after the first step in %d of %d occurrences", unknown, len(a.in)) + d.nearest(x)
 		return
@@ -117,7 +117,7 @@ func (d *decision) nearest(x *explanation) string {
 // originNames say where callers had an input's value from, by class.
 var originNames = [originNowhere]string{
 	originTrivial: "the caller's decision", originText: "user text", originEarlier: "earlier result",
-	originFirst: "first step", originWritten: "written by the caller", originAlways: "always the same",
+	originFirst: "first step", originWritten: "written by the caller",
 }
 
 // inputs names the inputs of the flow in the order of their first use.

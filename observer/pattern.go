@@ -267,7 +267,7 @@ type Input struct {
 	Arg      string
 	List     bool   // a list of values of the argument, or of Calls
 	Calls    bool   // an object with the arguments of a call; Arg is ""
-	Origin   string // "user text", "earlier result", "first step", "always the same", "whole calls"
+	Origin   string // "user text", "earlier result", "first step", "whole calls"
 	Examples []any  // a few, never secrets
 	// ExampleSessions are the sessions that the examples are from, so that they can go with them.
 	ExampleSessions []string

@@ -10,8 +10,8 @@ import (
 // What recorded values may be shown, or stand in a flow. Values are compared by hashes under a random seed of the pass
 // (hashOf), which nothing keeps; what a result holds of values themselves are constants and a few examples of inputs, and
 // these have to pass: nothing that looks personal or secret, by itself or by the name that it has; and of constants, seen
-// in several sessions and, where agents are known, with several of them. What is always the same and may be no constant is
-// an input: callers know what they always give.
+// in several sessions and, where agents are known, with several of them. What one of them always gives is an
+// input where callers could know it, and else what blocks a path.
 
 // finder finds secrets and addresses of people in texts.
 var finder = secrets.New(secrets.Options{Emails: true})

@@ -71,7 +71,6 @@ const (
 	originEarlier               // in a result or argument before the window
 	originFirst                 // an argument of the first step
 	originWritten               // free text that does not draw on inner results
-	originAlways                // always the same, and no constant of a flow since it looks personal or is of one agent only
 	originNowhere               // made up by the model, and too short to be free text
 	originInner                 // appears in a result inside the window only: a choice
 	originClasses = iota

@@ -58,25 +58,31 @@ func TestWordsOfElementsAreConstants(t *testing.T) {
 	require.NotNil(t, mine(t, Options{}, sessions...).pattern("find > use"))
 }
 
-// What is always the same and may be no constant is an input of the flow, not a choice of the model; the flow holds neither
-// the value nor an example of it.
-func TestWhatIsAlwaysGivenIsAnInput(t *testing.T) {
-	for _, value := range []string{`"ann@example.com"`, `"Bearer abcdef"`, `"+47 22 33 44 55"`} {
-		p := mine(t, Options{}, many(12, func(i int) ingest.Session {
-			return findUse(i, j(`{"hit":"h-%d"}`, i), j(`{"hit":"h-%d","mode":%s}`, i, value))
-		})...).pattern("find > use")
-		require.NotNil(t, p, value)
-		require.False(t, p.Secondary)
-		mode := p.DataFlow.Steps[1].Args[1]
-		require.Equal(t, []any{"mode", SourceInput, 12, 12, 1}, []any{mode.Arg, mode.Kind, mode.Evidence.Held, mode.Evidence.Present, mode.Evidence.Distinct})
-		require.Contains(t, mode.Evidence.Note, "the same value in 12 of 12")
-		in := p.DataFlow.Inputs[1]
-		require.Equal(t, Input{Name: "mode", Step: 1, Arg: "mode", Origin: "always the same", Required: true}, in)
+// What is always the same and may be no constant blocks a path where callers could not know it, and the reason says so; the
+// value is in none of the texts. Where users say it, it is an input.
+func TestWhatIsAlwaysTheSameAndNoConstant(t *testing.T) {
+	for _, value := range []string{"ann@example.com", "Bearer abcdef", "+47 22 33 44 55"} {
+		sessions := many(12, func(i int) ingest.Session {
+			return findUse(i, j(`{"hit":"h-%d"}`, i), j(`{"hit":"h-%d","mode":%q}`, i, value))
+		})
+		r := mine(t, Options{}, sessions...)
+		require.Nil(t, r.pattern("find > use"))
+		b := r.blockedPath("find > use")
+		require.Equal(t, Blocked{Tools: b.Tools, Occurrences: 12, Sessions: 12, Reason: "choice", Step: 1, Arg: "mode",
+			Detail:  "mode of step 2 (use): its value is the same in 12 of 12 occurrences, and no flow may hold it: it looks personal or secret, or is that of few sessions or of one agent.",
+			Unblock: "A use that has the value by itself, as the binding of a tool can; or users who say it before find."}, *b)
+		for i := range sessions {
+			sessions[i].Runs[0].Users[0].Text += ", use " + value
+		}
+		p := mine(t, Options{}, sessions...).pattern("find > use")
+		require.NotNil(t, p)
+		require.Equal(t, []any{SourceInput, 12, 12}, []any{p.DataFlow.Steps[1].Args[1].Kind, p.DataFlow.Steps[1].Args[1].Evidence.Held, p.DataFlow.Steps[1].Args[1].Evidence.Present})
+		require.Empty(t, p.DataFlow.Inputs[1].Examples)
 	}
-	// The same in eleven of twelve occurrences is a habit: what the twelfth says nobody knew before.
+	// The same in eleven of twelve occurrences is a habit: the model made up what the twelfth says.
 	r := mine(t, Options{}, many(12, func(i int) ingest.Session {
 		to := map[bool]string{true: "bob@example.com", false: "ann@example.com"}[i == 5]
 		return findUse(i, j(`{"hit":"h-%d"}`, i), j(`{"hit":"h-%d","mode":%q}`, i, to))
 	})...)
-	require.Equal(t, "mode", r.blockedPath("find > use").Arg)
+	require.Contains(t, r.blockedPath("find > use").Detail, "made its value up")
 }
