@@ -120,3 +120,50 @@ func TestChoiceThatUsersTell(t *testing.T) {
 	b = mine(t, Options{}, named(7)...).blockedPath("find > use")
 	require.Contains(t, b.Unblock, "A rule that tells the value of row.", "in 23 of 30")
 }
+
+// Each reason to leave a flow to better ones says what would change that, and with it the flow stands by itself.
+func TestWhySecondaryAndWhatWouldChangeIt(t *testing.T) {
+	hits := func(single int) []ingest.Session { // one hit of those there are: no choice where it is the only one
+		return many(30, func(i int) ingest.Session {
+			if i < single {
+				return findUse(i, j(`{"hits":[{"id":"h-%d"}]}`, i), j(`{"hit":"h-%d"}`, i))
+			}
+			return findUse(i, j(`{"hits":[{"id":"a-%d"},{"id":"b-%d"},{"id":"c-%d"}]}`, i, i, i), j(`{"hit":"%s-%d"}`, []string{"b", "c"}[i%2], i))
+		})
+	}
+	asked := func(linked bool) []ingest.Session {
+		return many(30, func(i int) ingest.Session {
+			y := map[bool]string{true: "key", false: "next"}[linked]
+			return talk(id(i), j("in-%d next-%d", i, i), step{tool: "find", args: j(`{"x":"in-%d"}`, i), result: j(`{"key":"key-%d"}`, i)},
+				step{tool: "use", args: j(`{"y":"%s-%d"}`, y, i), result: `{}`})
+		})
+	}
+	longer := func(alone int) []ingest.Session { // find > use > keep, and find > use alone
+		return many(30+alone, func(i int) ingest.Session {
+			s := findUse(i, j(`{"key":"k-%d"}`, i), j(`{"key":"k-%d"}`, i))
+			if i >= alone {
+				s = talk(id(i), j("query-%d", i), step{tool: "find", args: j(`{"q":"query-%d"}`, i), result: j(`{"key":"k-%d"}`, i)},
+					step{tool: "use", args: j(`{"key":"k-%d"}`, i), result: j(`{"box":"b-%d"}`, i)}, step{tool: "keep", args: j(`{"box":"b-%d"}`, i), result: `{}`})
+			}
+			return s
+		})
+	}
+	for name, c := range map[string]struct {
+		secondary, mended []ingest.Session
+		why, unblock      string
+	}{
+		"a part of the occurrences": {hits(12), hits(30), "it is for a part of the occurrences, and the others take their values elsewhere", "Occurrences that all take their values from the same places."},
+		"asks for everything":       {asked(false), asked(true), "callers would have to give all that its later steps need", "Values that one step takes from another."},
+		"a part of a longer one":    {longer(10), longer(40), "most of its occurrences are part of a longer path, or run a loop, for which there is a flow", "Occurrences outside the longer path."},
+		"served by a better one":    {longer(18), longer(40), "better flows serve 30 of the 48 model calls that it would avoid alone", "More occurrences outside of what the better flows serve."},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := mine(t, Options{}, c.secondary...).pattern("find > use")
+			require.NotNil(t, p)
+			require.Equal(t, []any{true, c.why, c.unblock}, []any{p.Secondary, p.Why, p.Unblock})
+			p = mine(t, Options{}, c.mended...).pattern("find > use")
+			require.NotNil(t, p)
+			require.False(t, p.Secondary, p.Why)
+		})
+	}
+}

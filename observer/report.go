@@ -77,7 +77,7 @@ func (p *proof) standsAlone() bool {
 func (m *miner) whySecondary(p *proof, gain, alone float64, torn bool) (why, unblock string) {
 	switch {
 	case p.partial:
-		return "it is for a part of the occurrences, and the others take their values elsewhere", "A value that tells the one from the other."
+		return "it is for a part of the occurrences, and the others take their values elsewhere", "Occurrences that all take their values from the same places."
 	case asksOnly(p.flow):
 		return "callers would have to give all that its later steps need", "Values that one step takes from another."
 	case !p.stats.stands() && !linked(p.flow):
@@ -93,7 +93,7 @@ func (m *miner) whySecondary(p *proof, gain, alone float64, torn bool) (why, unb
 
 func (m *miner) servedByOthers(gain, alone float64) (why, unblock string) {
 	return fmt.Sprintf("better flows serve %.0f of the %.0f model calls that it would avoid alone", alone-gain, alone),
-		"Rejecting the better flows, or more occurrences outside them."
+		"More occurrences outside of what the better flows serve."
 }
 
 // extended reports whether a flow for a longer path does what this one does, and nearly as often, or runs a loop of it
