@@ -39,7 +39,7 @@ func drawFlow(w io.Writer, flow *flows.Flow, note func(step int, arg string) str
 		for _, m := range step.InputMapping {
 			row := [3]string{m.Target, elementOr(step, m.Value, producers, names), ""}
 			if note != nil {
-				row[2] = note(i, m.Target)
+				row[2] = note(sameCall(flow, i), m.Target)
 			}
 			rows = append(rows, row)
 		}
@@ -82,6 +82,17 @@ func conditions(flow *flows.Flow, i int, producers map[string]int, names []strin
 		out = append(out, fmt.Sprintf("only where %s; elsewhere the run is handed back", s.Guard))
 	}
 	return out
+}
+
+// sameCall is the first step that makes the same call on another way, whose evidence is that of all, or the step itself.
+func sameCall(flow *flows.Flow, i int) int {
+	s := &flow.Steps[i]
+	for j := range i {
+		if other := &flow.Steps[j]; s.OutputAs != "" && other.OutputAs == s.OutputAs && other.Name() == s.Name() {
+			return j
+		}
+	}
+	return i
 }
 
 // stepOrder says what a step of a DAG waits for, and which other steps wait for the same and no more: they run side by side.

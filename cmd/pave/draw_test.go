@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -31,15 +32,13 @@ steps:
     default_next: note
   - {step_id: claim, depends_on: [latest], tool_name: open_claim, input_mapping: {route: /latest/id}, guard: owner != None, output_as: claim}
   - {step_id: note, depends_on: [latest], tool_name: write_note, input_mapping: {all: each, note: {$optional: /latest/note}}, output_as: note}
+  - {step_id: again, depends_on: [claim], tool_name: write_note, input_mapping: {all: each}, output_as: note}
 returns: {note: note}
 `))
 	require.NoError(t, err)
 	var out strings.Builder
 	drawFlow(&out, flow, func(step int, arg string) string {
-		if step == 1 && arg == "id" {
-			return "held 3 of 3"
-		}
-		return ""
+		return map[string]string{"1 id": "held 3 of 3", "4 all": "held 2 of 2"}[fmt.Sprint(step, " ", arg)]
 	})
 	require.Equal(t, `  input
     |
@@ -63,8 +62,12 @@ returns: {note: note}
     |
   5 write_note
     |   only where step 3 takes none of its other ways
-    |   all  <- step 2 (get_parcel), whole output
+    |   all  <- step 2 (get_parcel), whole output        held 2 of 2
     |   note <- step 3 (get_route) /note, where present
+    |
+  6 write_note
+    |   after 4
+    |   all <- step 2 (get_parcel), whole output  held 2 of 2
     |
   output
     |   note <- step 5 (write_note), whole output

@@ -58,6 +58,7 @@ export interface Mapping {
   from: number | 'input' | 'element' | null // the step, the flow's input, the element of for_each, or nothing (constants)
   reads: (number | 'input')[] // all steps and inputs that the value is made of
   path: string // JSON pointer of the mapping in the flow document
+  like: string // the mapping whose evidence stands for it: its own, or that of the same call on another way
 }
 
 /** When a step runs, where that is not always. */
@@ -134,6 +135,8 @@ export function readFlow(doc: FlowDoc): Flow {
   const read: Step[] = steps.map((s, index) => {
     const before = dag ? (s.depends_on ?? []).map((d) => ids.get(d) ?? -1).filter((d) => d >= 0 && d < index) : index > 0 ? [index - 1] : []
     levels[index] = before.length ? Math.max(...before.map((d) => levels[d] ?? 0)) + 1 : 0
+    const twin = steps.findIndex((p, i) => i < index && p.tool_name === s.tool_name && p.output_as !== undefined && p.output_as === s.output_as)
+    const like = twin < 0 ? index : twin
     const producer = (key: string): Mapping['from'] => {
       if (s.as === key || (s.for_each !== undefined && s.as === undefined && key === 'item')) return 'element'
       for (let i = index - 1; i >= 0; i--) {
@@ -147,7 +150,7 @@ export function readFlow(doc: FlowDoc): Flow {
       const { source, optional } = sourceOf(value)
       const from = source.kind === 'const' ? null : source.kind === 'expr' ? (source.keys.map(known).find((f) => f !== null) ?? null) : producer(source.key)
       const reads = source.kind === 'expr' ? readBy(source.keys) : from === 'input' || typeof from === 'number' ? [from] : []
-      return { id: `${index}/${arg}`, arg, source, optional, from, reads, path }
+      return { id: `${index}/${arg}`, arg, source, optional, from, reads, path, like: `${like}/${arg}` }
     }
     const known = (key: string) => (s.as === key || inputs.some((p) => p.name === key) || steps.some((p) => p.output_as === key) ? producer(key) : null)
     const readBy = (keys: string[]) => [...new Set(keys.map(known))].filter((f): f is number | 'input' => f === 'input' || typeof f === 'number')
@@ -179,7 +182,7 @@ export function sourceText(m: Mapping): string {
 
 /** What the evidence of a proposal says about one mapping. */
 export function evidenceOf(evidence: Schemas['Evidence'] | undefined, m: Mapping): Schemas['ArgFlow'] | undefined {
-  const [step = '', ...arg] = m.id.split('/')
+  const [step = '', ...arg] = m.like.split('/')
   return evidence?.pattern?.data_flow?.steps[Number(step)]?.find((a) => a.arg === arg.join('/'))
 }
 
