@@ -16,6 +16,7 @@ func (d *decision) setCopy(flow *ArgFlow, x *explanation, o option) {
 		flow.Kind, flow.Derived = SourceDerived, d.forms.write(c.source.derived, d.paths)
 		flow.Step, flow.Pointer = flow.Derived.origin()
 		flow.Evidence.Note = flow.Derived.explain()
+		c.chance = d.chance(x.argument, c.source)
 	case c.source.arg != "":
 		flow.Kind, flow.Pointer = SourceArg, c.source.arg
 	}

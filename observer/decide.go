@@ -330,7 +330,9 @@ func (d *decision) copies(a argument, x *explanation) []candidate {
 		}
 	}
 	for i := range out {
-		out[i].chance = d.chance(a, out[i].source)
+		if out[i].source.derived == 0 { // of others it decides nothing, and is told of the one that is taken
+			out[i].chance = d.chance(a, out[i].source)
+		}
 	}
 	slices.SortFunc(out, func(x, y candidate) int { return d.prefer(a, x, y) })
 	slices.SortFunc(x.part, func(x, y candidate) int { return d.prefer(a, x, y) })

@@ -245,24 +245,27 @@ func (x *examination) selections(k int, v any, copies []source) (out []source) {
 		if element == 0 || take == "" {
 			continue
 		}
-		list := m.paths.steps[element].parent
-		result := x.result(c.step)
-		at := slices.Index(result.paths, element)
-		if at < 0 {
+		list, index := m.paths.steps[element].parent, int(m.paths.steps[element].index)
+		elements := x.elements(c.step, list)
+		if index >= len(elements) {
 			continue
 		}
-		object, ok := result.values[at].(map[string]any)
+		object, ok := elements[index].(map[string]any)
 		if !ok {
 			continue
 		}
 		for _, field := range sortedKeys(object) {
-			pointer, index := "/"+value.Escape(field), int(m.paths.steps[element].index)
-			if text, ok := object[field].(string); ok && len(text) >= minConverted && pointer != take {
-				out = append(out, x.named(k, c.step, list, pointer, take, text, index)...)
+			pointer := "/" + value.Escape(field)
+			if pointer == take {
+				continue
 			}
-			if word := object[field]; isWord(word) && pointer != take && len(out) < maxMatches && x.firstWith(c.step, list, pointer, word, index) {
-				id := m.forms.id(form{kind: FormSelect, holes: []source{{step: c.step, path: list}, {}}, constants: map[int]any{1: word}, field: pointer, take: take})
-				out = append(out, source{step: c.step, derived: id})
+			f := form{kind: FormSelect, holes: []source{{step: c.step, path: list}, {}}, field: pointer, take: take}
+			if text, ok := object[field].(string); ok && len(text) >= minConverted {
+				out = append(out, x.named(k, f, text, elements[:index], field)...)
+			}
+			if word := object[field]; isWord(word) && len(out) < maxMatches && !anyWith(elements[:index], field, word) {
+				f.constants = map[int]any{1: word}
+				out = append(out, source{step: c.step, derived: m.forms.id(f)})
 			}
 		}
 	}
@@ -278,37 +281,41 @@ func isWord(v any) bool {
 	return ok && len(text) >= minConverted && len(text) <= maxWord || v == true
 }
 
-// named makes selections of the element at an index by a field with this text, for each earlier argument that says it.
-func (x *examination) named(k, step int, list uint32, field, take, text string, index int) (out []source) {
+// named makes selections by a field that has this text, for each earlier argument that says it, where no element before has.
+func (x *examination) named(k int, f form, text string, before []any, field string) (out []source) {
 	m := x.view.miner
 	hash := hashOf(m.seed, text)
 	for j := range k {
 		c := x.call(j)
 		for i, arg := range c.names {
-			if x.runsEach(j) || c.hashes[i] != hash || !value.Equal(c.args[arg], text) || !x.firstWith(step, list, field, text, index) {
+			if x.runsEach(j) || c.hashes[i] != hash || !value.Equal(c.args[arg], text) || anyWith(before, field, text) {
 				continue
 			}
-			id := m.forms.id(form{kind: FormSelect, holes: []source{{step: step, path: list}, {step: j, arg: arg}}, field: field, take: take})
-			out = append(out, source{step: step, derived: id})
+			f.holes = []source{f.holes[0], {step: j, arg: arg}}
+			out = append(out, source{step: f.holes[0].step, derived: m.forms.id(f)})
 		}
 	}
 	return out
 }
 
-// firstWith reports whether no element of a list before the index has the value in its field.
-func (x *examination) firstWith(step int, list uint32, field string, v any, index int) bool {
+// anyWith reports whether an element has the value in its field.
+func anyWith(elements []any, field string, v any) bool {
+	return slices.ContainsFunc(elements, func(e any) bool {
+		object, _ := e.(map[string]any)
+		other, ok := object[field]
+		return ok && value.Equal(other, v)
+	})
+}
+
+// elements are those of a list in the result of a step, nil where it is none.
+func (x *examination) elements(step int, list uint32) []any {
 	result := x.result(step)
 	at := slices.Index(result.paths, list)
 	if at < 0 {
-		return false
+		return nil
 	}
 	elements, _ := result.values[at].([]any)
-	for i := range min(index, len(elements)) {
-		if other, ok := value.Lookup(elements[i], field); ok && value.Equal(other, v) {
-			return false
-		}
-	}
-	return true
+	return elements
 }
 
 // Limits of templates.

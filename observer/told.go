@@ -26,12 +26,7 @@ func (x *examination) told(copies []source) (out []place) {
 		if element == 0 {
 			continue
 		}
-		result := x.result(c.step)
-		at := slices.Index(result.paths, paths.steps[element].parent)
-		if at < 0 {
-			continue
-		}
-		list, _ := result.values[at].([]any)
+		list := x.elements(c.step, paths.steps[element].parent)
 		index := int(paths.steps[element].index)
 		if index >= len(list) || len(list) > maxToldFrom {
 			continue
@@ -40,7 +35,7 @@ func (x *examination) told(copies []source) (out []place) {
 		for _, field := range sortedKeys(object)[:min(len(object), maxTold)] {
 			pointer := "/" + value.Escape(field)
 			if pointer != take && x.namesOne(list, index, field) {
-				out = append(out, place{c.step, paths.pointer(result.paths[at], false) + "/*" + pointer})
+				out = append(out, place{c.step, paths.pointer(paths.steps[element].parent, false) + "/*" + pointer})
 			}
 		}
 		break // the other copies are of the same value
