@@ -21,7 +21,6 @@ const (
 	maxBatches    = 300  // paths whose calls are looked at
 	fewBatches    = 48   // the same of many sessions
 	maxBatchSteps = 8    // a loop being one
-	minLooping    = 0.00 // share of its sessions in which a step must loop for callers to give a list for it
 	minPassed     = 0.05 // share of a tool's calls that have an argument, for callers to be able to give it
 )
 
@@ -53,8 +52,16 @@ func (m *miner) runBatches(ctx context.Context, src Source, loops *loopSearch) e
 	for i := range paths {
 		taken[i] = batchSample{path: &paths[i], windows: m.readAlready(paths[i].census.good.take(m.options.MaxSamples))}
 	}
-	if err := m.infer.givable(ctx, src, taken, u); err != nil {
-		return fmt.Errorf("read sessions: %w", err)
+	for from := 0; from < len(taken); {
+		to, n := from, 0
+		for to < len(taken) && (to == from || n+len(taken[to].windows) <= chunkOccurrences) {
+			n += len(taken[to].windows)
+			to++
+		}
+		if err := m.infer.givable(ctx, src, taken[from:to], u); err != nil {
+			return fmt.Errorf("read sessions: %w", err)
+		}
+		from = to
 	}
 	for i := range taken {
 		if p, ok := taken[i].prove(m, u); ok {
@@ -73,7 +80,7 @@ func (m *miner) batchPaths(loops *loopSearch) []batchPath {
 	var out []batchPath
 	if loops != nil {
 		paths := m.loopPaths(loops.all, m.loopSteps(loops.all, func(p *path, sessions int) bool {
-			return p.level <= maxBatchSteps && float64(sessions) > minLooping*float64(p.sessions)
+			return p.level <= maxBatchSteps && sessions > 0 // a list of one call does for the others
 		}))
 		paths = paths[:min(len(paths), most)]
 		censuses := m.loopCensuses(paths)
@@ -127,7 +134,7 @@ type givenArg struct {
 	knew   bool // the caller all of them
 }
 
-// usage is what arguments the calls have that were looked at, each counted once.
+// usage is what arguments the calls have that were looked at.
 type usage struct{ of map[string]*toolUsage }
 
 type toolUsage struct {

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -180,9 +179,7 @@ func TestExecutorAgrees(t *testing.T) {
 			plans := make([]*executor.Plan, len(p.flows))
 			for i, f := range p.flows {
 				open := *f
-				if !strings.HasSuffix(f.Name, "_given") {
-					open.InputSchema = flows.RawSchema(`{"type":"object"}`) // the schema is of the training part's values
-				}
+				open.InputSchema = flows.RawSchema(`{"type":"object"}`) // the schema is of the training part's values
 				var found []executor.Diagnostic
 				plans[i], found = executor.Compile(&open, known, executor.CompileOptions{})
 				require.NotNil(t, plans[i], "%v", found)
