@@ -373,7 +373,7 @@ func (m *miner) whyNot(p *path, i int, chosen []proof) (Blocked, bool) {
 		return b, true
 	}
 	b.Reason = "support"
-	b.Detail = fmt.Sprintf("It was not examined: %d better paths were, which is the limit.", len(m.tried))
+	b.Detail = fmt.Sprintf("It was not examined: %d other paths were, which is the limit.", len(m.tried))
 	return b, true
 }
 
