@@ -2,17 +2,19 @@ package bench
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"pave/analyzer/replay"
+	"pave/flows"
 	"pave/ingest"
 	"pave/ingest/transcript"
 )
@@ -41,14 +43,18 @@ func readDomains(ctx context.Context, env Env, dir string) ([]domain, error) {
 	}
 	paths = slices.DeleteFunc(paths, func(p string) bool { return filepath.Base(p) == sidecarName })
 	if len(paths) == 0 {
-		return nil, fmt.Errorf("%s has no .jsonl files of recorded calls", dir)
+		return nil, flows.NewError(flows.CodeInvalid, dir+" has no .jsonl files of recorded calls")
 	}
+	totals := filepath.Join(dir, sidecarName)
 	var out []domain
 	for _, path := range paths {
 		d := domain{name: strings.TrimSuffix(filepath.Base(path), ".jsonl")}
 		env.note("reading %s", d.name)
-		labels, err := readLabels(path)
-		if err != nil {
+		labels := map[string]label{}
+		if err := readLabels(labels, path, d.name); err != nil {
+			return nil, err
+		}
+		if err := readLabels(labels, totals, d.name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
 		}
 		var events []ingest.Event
@@ -64,44 +70,45 @@ func readDomains(ctx context.Context, env Env, dir string) ([]domain, error) {
 		}
 		for _, s := range ingest.AssembleAll(ingest.DefaultTenant, events, ingest.AssembleOptions{}) {
 			l := labels[s.ID]
-			d.sessions = append(d.sessions, recordedSession{s, l.Dataset, l.TaskID, replay.NewSession(s)})
+			// A session without a task is one of its own; one without a data set belongs to that of its file.
+			d.sessions = append(d.sessions, recordedSession{s, cmp.Or(l.Dataset, d.name), cmp.Or(l.TaskID, s.ID), replay.NewSession(s)})
 		}
 		out = append(out, d)
 	}
 	return out, nil
 }
 
+// label is the data set and the task of a session, as its calls name them or the line of its totals does.
 type label struct {
 	Dataset string `json:"dataset"`
 	TaskID  string `json:"task_id"`
 }
 
-// readLabels tells the data set and the task of each session of a file. A session without a task is one of its own.
-func readLabels(path string) (labels map[string]label, err error) {
+// readLabels adds what a file says of the sessions of a domain to what is not known of them yet.
+func readLabels(labels map[string]label, path, domain string) (err error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	labels = map[string]label{}
 	lines := bufio.NewReader(f)
 	for {
 		line, err := lines.ReadBytes('\n')
 		var record struct {
 			SessionID string `json:"session_id"`
+			File      string `json:"file"`
 			label
 		}
-		if json.Unmarshal(line, &record) == nil && record.SessionID != "" { // the importer reports lines that are none
-			if record.TaskID == "" {
-				record.TaskID = record.SessionID
-			}
-			labels[record.SessionID] = record.label
+		// The importer reports lines that are no records.
+		if json.Unmarshal(line, &record) == nil && record.SessionID != "" && (record.File == "" || record.File == domain) {
+			l := labels[record.SessionID]
+			labels[record.SessionID] = label{cmp.Or(l.Dataset, record.Dataset), cmp.Or(l.TaskID, record.TaskID)}
 		}
 		if errors.Is(err, io.EOF) {
-			return labels, nil
+			return nil
 		}
 		if err != nil {
-			return nil, err
+			return err
 		}
 	}
 }

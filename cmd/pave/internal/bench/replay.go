@@ -4,7 +4,9 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 
 	"pave/analyzer"
@@ -27,11 +29,14 @@ func (b Replay) Run(ctx context.Context, env Env) (any, error) {
 	if b.Test == "" && (b.TrainFrac <= 0 || b.TrainFrac >= 1) {
 		return nil, flows.NewError(flows.CodeInvalid, fmt.Sprintf("--train-frac is %g; give a share between 0 and 1, or a folder to test on", b.TrainFrac))
 	}
-	if left, err := os.ReadDir(b.Export); b.Export != "" && err == nil && len(left) > 0 {
-		return nil, flows.NewError(flows.CodeInvalid, fmt.Sprintf("%s is not empty; export to a new folder", b.Export))
+	if err := b.checkExport(); err != nil {
+		return nil, err
 	}
 	domains, err := b.read(ctx, env)
 	if err != nil {
+		return nil, err
+	}
+	if err := b.checkSplit(domains); err != nil {
 		return nil, err
 	}
 	for i := range domains {
@@ -61,6 +66,40 @@ func (b Replay) Run(ctx context.Context, env Env) (any, error) {
 		}
 	}
 	return report.result(), nil
+}
+
+// checkExport refuses what could not be written to before the work is done.
+func (b Replay) checkExport() error {
+	if b.Export == "" {
+		return nil
+	}
+	left, err := os.ReadDir(b.Export)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return flows.NewError(flows.CodeInvalid, fmt.Sprintf("%s is no folder that can be read; export to a new folder", b.Export))
+	case len(left) > 0:
+		return flows.NewError(flows.CodeInvalid, fmt.Sprintf("%s is not empty; export to a new folder", b.Export))
+	}
+	return nil
+}
+
+// checkSplit refuses a split with an empty side: all its figures would be zero.
+func (b Replay) checkSplit(domains []replayDomain) error {
+	train, test := 0, 0
+	for i := range domains {
+		train += len(domains[i].train)
+		test += len(domains[i].test)
+	}
+	if train > 0 && test > 0 {
+		return nil
+	}
+	message := fmt.Sprintf("of the sessions of %s %d are to propose from and %d to score on; give more tasks, another --train-frac, or a folder to test on", b.Data, train, test)
+	if b.Test != "" {
+		message = fmt.Sprintf("%s has %d sessions to propose from and %s %d to score on; both need some", b.Data, train, b.Test, test)
+	}
+	return flows.NewError(flows.CodeInvalid, message)
 }
 
 // points are the operating points: the share of predicted arguments that must be right.

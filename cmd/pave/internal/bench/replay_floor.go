@@ -93,7 +93,7 @@ func leaveOut(domains []replayDomain, point int, out []map[int]bool) bool {
 		}
 	}
 	slices.SortStableFunc(many, func(a, b place) int { return cmp.Compare(a.value, b.value) })
-	over := many[:max(0, len(many)-few+1)]
+	over := many[:min(len(many), max(0, len(many)-few+1))] // all of them where no flow has few
 	for _, p := range over {
 		out[p.domain][p.flow] = true
 	}

@@ -50,11 +50,12 @@ func (r *replayReport) addFaults(domain string, chosen []*flows.Flow, outcomes [
 // limits keeps the largest losses, in a fixed order.
 func (r *replayReport) limits() {
 	l := &r.res.Limits
+	l.Missed = []replayMissed{}
 	slices.SortFunc(l.Faults, func(a, b replayFault) int {
 		return cmp.Or(cmp.Compare(b.Turns, a.Turns), strings.Compare(a.Domain+a.Flow, b.Domain+b.Flow), cmp.Compare(a.Step, b.Step),
 			strings.Compare(a.Arg, b.Arg), strings.Compare(string(a.Reason), string(b.Reason)))
 	})
-	l.Faults = l.Faults[:min(maxLimits, len(l.Faults))]
+	l.Faults = append([]replayFault{}, l.Faults[:min(maxLimits, len(l.Faults))]...)
 	for _, m := range r.missed {
 		l.Missed = append(l.Missed, *m)
 	}
