@@ -29,7 +29,8 @@ type Mining struct {
 // MiningResult is `pave bench mining`. pass_cpu_s is everything after the store is filled: reading sequences,
 // counting, selection, data flow, and keeping counts by day; incremental_cpu_s is the pass after it, with one call in a
 // hundred new. Filling is not counted. Without values dataflow_cpu_s and pass_cpu_s are 0 and the incremental pass goes on from
-// a count. Times that are short are the median of three runs.
+// a count. Times that are short are the median of three runs; peaks are of the process, with the store's cache, while that part
+// went on.
 type MiningResult struct {
 	Head
 	Calls               int     `json:"calls"`
@@ -39,9 +40,11 @@ type MiningResult struct {
 	StoreCountPeakRSSMB float64 `json:"store_count_peak_rss_mb"`
 	DataflowCPUS        float64 `json:"dataflow_cpu_s"`
 	PassCPUS            float64 `json:"pass_cpu_s"`
+	PassPeakRSSMB       float64 `json:"pass_peak_rss_mb"`
 	TallyCPUS           float64 `json:"tally_cpu_s"` // of the pass: counting every day and keeping the counts
 	IncrementalCPUS     float64 `json:"incremental_cpu_s"`
 	IncrementalPct      float64 `json:"incremental_pct"` // of pass_cpu_s
+	IncrementalPeakMB   float64 `json:"incremental_peak_rss_mb"`
 	IncrementalCalls    int     `json:"incremental_calls"`
 	IncrementalDays     int     `json:"incremental_days"`
 	Days                int     `json:"days"`
@@ -143,14 +146,15 @@ func (b Mining) fromStore(ctx context.Context, env Env, db store.Store, res *Min
 	src := tenantSource{db, assembly.Loader{Store: db}}
 	countOnly := observer.Options{MinShare: miningSupport, MaxEvaluated: -1}
 	env.note("counting from the store")
-	own := resetPeakRSS()
+	peak := resetPeakRSS()
 	var last *observer.Result
 	counted, _, err := measure(func() (err error) { last, err = observer.Mine(ctx, src, countOnly); return err })
 	if err != nil {
 		return err
 	}
-	res.StoreCountCPUS, res.StoreCountPeakRSSMB = counted.Seconds(), own()
+	res.StoreCountCPUS, res.StoreCountPeakRSSMB = counted.Seconds(), peak()
 	options, pass := countOnly, counted
+	peak = freshPeakRSS()
 	if !b.CountOnly {
 		env.note("a whole pass from the store")
 		options = observer.Options{MinShare: miningSupport}
@@ -165,19 +169,26 @@ func (b Mining) fromStore(ctx context.Context, env Env, db store.Store, res *Min
 	if err != nil {
 		return err
 	}
-	res.TallyCPUS, res.PassCPUS, res.Patterns = tally.Seconds(), (pass + tally).Seconds(), len(last.Patterns)
+	res.TallyCPUS, res.PassCPUS, res.PassPeakRSSMB, res.Patterns = tally.Seconds(), (pass + tally).Seconds(), peak(), len(last.Patterns)
 	if err := fresh(); err != nil {
 		return err
 	}
 	env.note("an incremental pass")
 	var inc observer.Increment
+	peak = freshPeakRSS()
 	used, _, err := measure(func() (err error) { _, inc, err = observer.Update(ctx, src, last, options); return err })
 	if err != nil {
 		return err
 	}
 	res.IncrementalCPUS, res.IncrementalPct = used.Seconds(), 100*used.Seconds()/res.PassCPUS
-	res.IncrementalCalls, res.IncrementalDays = inc.Calls, inc.Days
+	res.IncrementalCalls, res.IncrementalDays, res.IncrementalPeakMB = inc.Calls, inc.Days, peak()
 	return nil
+}
+
+// freshPeakRSS is resetPeakRSS without what earlier measurements left to the collector.
+func freshPeakRSS() (peak func() float64) {
+	debug.FreeOSMemory()
+	return resetPeakRSS()
 }
 
 // medianCPU is the middle CPU time of countRepeats runs.
