@@ -421,11 +421,11 @@ func (w *walk) finish() *Match {
 	return m
 }
 
-// givenAtStart reports whether the caller could give the value: it was known before the first call or is an argument
-// of it.
+// givenAtStart reports whether the caller could give the value: it was known before the turn of the first call or is an
+// argument of that call. What calls of the same turn return, nobody had when it was made.
 func (w *walk) givenAtStart(v any) bool {
 	first := &w.calls[0]
-	if w.known.knowable(v, first.at) {
+	if w.known.knowable(v, first.asked) {
 		return true
 	}
 	for _, a := range first.args {

@@ -4,8 +4,8 @@
 // A flow applies at a position of a stretch where (a) the next calls are of its tools, (b) nothing but calls of
 // neighbouring turns lies between them, (c) none failed, (d) every recorded argument after the first call is what the
 // flow would have passed, computed from the recorded results, and nothing else would have been passed, and (e) every
-// input of the flow was knowable: the user had written it, an earlier argument or result holds it, or it is an argument
-// of the first call. Of the first call (d) asks that constants are as recorded.
+// input of the flow was knowable: the user had written it, an argument or result of an earlier turn holds it, or it is an
+// argument of the first call. Of the first call (d) asks that constants are as recorded.
 //
 // An input whose default is null may be left out. The caller gives it where it knows a value that makes the flow pass
 // what was recorded, and leaves it out where the flow does so without it, or where it knows none. A guard may then hand

@@ -30,6 +30,7 @@ type call struct {
 	failed bool
 	wave   int // assistant turns of the session, counted: equal = issued by one turn
 	at     int // position among all recorded calls of the session
+	asked  int // position of the first call of its turn: what is before it was there when the turn was made
 	answer int // position of the call whose result this is: a repeat may have had the better one
 }
 
@@ -73,6 +74,7 @@ type folder struct {
 	current   []call
 	wave      int // turns so far; waves count from 1
 	at        int
+	asked     int   // where the current turn begins
 	held      []int // wave -> calls that are no repeats
 	turn      int32
 	open      bool // the next call may belong to the current turn
@@ -89,12 +91,12 @@ func (f *folder) add(c *ingest.Call) {
 	}
 	if !f.open || c.Turn != f.turn {
 		f.wave++
-		f.turn, f.open = c.Turn, true
+		f.turn, f.open, f.asked = c.Turn, true, f.at
 	}
 	for len(f.held) <= f.wave {
 		f.held = append(f.held, 0)
 	}
-	kept := call{tool: c.Tool, failed: c.Flags&ingest.FlagError != 0, wave: f.wave, at: f.at, answer: f.at, result: decode(c.Result)}
+	kept := call{tool: c.Tool, failed: c.Flags&ingest.FlagError != 0, wave: f.wave, at: f.at, asked: f.asked, answer: f.at, result: decode(c.Result)}
 	kept.args, _ = decode(c.Args).(map[string]any)
 	if n := len(f.current); n > 0 && c.Flags&ingest.FlagRepeat != 0 && f.current[n-1].tool == c.Tool {
 		if before := &f.current[n-1]; !kept.failed || before.failed {
