@@ -59,31 +59,42 @@ func (w *walk) adjacent(k int) int {
 }
 
 // listInput handles a list that the caller gives: the recorded arguments that take the element are the list, as far as
-// the caller could give them. What comes after them is not the loop's own. 0: there is none to give.
+// the caller could give them. What comes after them is not the loop's own. A call is in the list even if the caller could
+// not give it where it is the first: the tools fit, and no known input makes an application of it. 0: no call fits.
 func (w *walk) listInput(k, there int) int {
 	s := &w.flow.steps[k]
 	var list []any
 	for i := range there {
-		given := false
-		for _, e := range s.mapping {
-			if v, ok := w.calls[w.pos+i].args[e.Target]; ok && e.Value.Kind == flows.MapKey && e.Value.Ref == s.element && w.givenAtStart(v) {
-				list, given = append(list, v), true
-			}
+		v, known := w.listed(k, &w.calls[w.pos+i])
+		if known || i == 0 && v != nil {
+			list = append(list, v)
 		}
-		if s.given != "" {
-			object := w.object(k, s.element, &w.calls[w.pos+i])
-			given = object != nil
-			if given {
-				list = append(list, object)
-			}
-		}
-		if !given {
+		if !known {
 			break
 		}
 	}
 	w.inputs[w.inputName(s.forEach)] = list
 	w.late[w.inputName(s.forEach)] = k // also in the first step: the caller gives all elements at once
 	return len(list)
+}
+
+// listed is the element that a caller gives for a call of a for_each step over an input, nil when there is none; known
+// reports whether the caller could give it.
+func (w *walk) listed(k int, c *call) (v any, known bool) {
+	s := &w.flow.steps[k]
+	if s.given != "" {
+		if object := w.object(k, s.element, c); object != nil {
+			return object, true
+		}
+		return nil, false
+	}
+	for _, e := range s.mapping {
+		if v, ok := c.args[e.Target]; ok && e.Value.Kind == flows.MapKey && e.Value.Ref == s.element {
+			w.given[Argument{k, e.Target}] = true
+			return v, w.givenAtStart(v)
+		}
+	}
+	return nil, false
 }
 
 // compare checks the arguments that step k passes against those recorded.

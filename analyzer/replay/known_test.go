@@ -39,3 +39,35 @@ steps:
 		assert.Zero(t, score(session(t, 5, said("hello"), all, find(0), order(1, "u1", "o1")), f).Saved)
 	})
 }
+
+// TestUnknownLists: a loop over a list whose first element the caller could not give is a window all the same, which
+// counts against the flow; from the second element on the list ends there. What the caller gives is no prediction, what the
+// flow makes of it beside that is one.
+func TestUnknownLists(t *testing.T) {
+	f := flow(t, `
+type: Flow
+name: cancelled
+input_schema: {type: object, properties: {email: {type: string}, orders: {type: array}}}
+steps:
+  - {tool_name: find_user, input_mapping: {email: email}, output_as: user}
+  - {tool_name: cancel_order, for_each: orders, as: one, input_mapping: {user_id: /user/id, order_id: one, same: {$optional: one}}, output_as: all}
+`)
+	cancel := func(turn int32, id string) called {
+		return called{turn, "cancel_order", `{"user_id":"u1","order_id":"` + id + `","same":"` + id + `"}`, `{}`, false}
+	}
+	for name, c := range map[string]struct {
+		text                                                  string
+		saved, windows, inexact, predicted, correct, destroys int
+	}{
+		"both known":   {"o1 and o2", 2, 1, 0, 4, 4, 0},
+		"none known":   {"hello", 0, 1, 1, 2, 2, 1},
+		"first known":  {"o1", 1, 1, 0, 2, 2, 0},
+		"second known": {"o2", 0, 1, 1, 2, 2, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := score(session(t, 5, said(c.text), find(0), cancel(1, "o1"), cancel(2, "o2")), f)
+			assert.Equal(t, []int{c.saved, c.windows, c.inexact, c.destroys}, []int{o.Saved, o.Windows, o.InexactWindows, o.DestructiveInexact})
+			assert.Equal(t, []int{c.predicted, c.correct}, []int{o.Predicted, o.Correct})
+		})
+	}
+}
