@@ -381,8 +381,8 @@ func inputName(taken map[string]bool, name, suffix string) string {
 	return out
 }
 
-// minBatchGain is the share that a batch must add to what those before it save to be worth a look: they are convenient
-// rather than sure, so there is no end to small ones.
+// minBatchGain is the share that a batch must add to what the flows before it save, those that are proposed among them, to be
+// worth a look: batches are convenient rather than sure, and there is no end to small ones.
 const minBatchGain = 0.02
 
 // batchFlows ranks the batches by what each adds to the flows that are proposed, which taken has, and to the batches
@@ -391,6 +391,9 @@ func (m *miner) batchFlows(taken *cover, chosen []proof, most int) []proof {
 	taken.flows = m.spans(m.batches)
 	var out []proof
 	total := 0.0
+	for _, saved := range taken.saved {
+		total += saved
+	}
 	for _, r := range taken.rank(m.options.MinGain/m.scale, func(i int) bool { return m.batches[i].worthwhile() }, most) {
 		p := m.batches[r.flow]
 		p.score = m.scale * r.gain
@@ -408,7 +411,7 @@ func (m *miner) batchFlows(taken *cover, chosen []proof, most int) []proof {
 		case r.tier > 0:
 			p.why, p.unblock = m.servedByOthers(p.score, m.scale*taken.flows[r.flow].alone)
 		case r.gain < minBatchGain*total:
-			p.why = fmt.Sprintf("it would avoid %.0f model calls, and better ones of its kind %.0f", p.score, m.scale*(total-r.gain))
+			p.why = fmt.Sprintf("it would avoid %.0f model calls, and the flows before it %.0f", p.score, m.scale*(total-r.gain))
 			p.unblock = "More occurrences."
 		default:
 			p.secondary = false

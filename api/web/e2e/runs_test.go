@@ -49,7 +49,7 @@ func TestApprovingACall(t *testing.T) {
 	dora.visit("/runs/" + denied)
 	dora.sees("waits for a decision")
 	dora.click("button", "Deny")
-	dora.sees("denied", "It did not succeed")
+	dora.sees("denied", "An approval was denied")
 }
 
 // A run that hangs is cancelled from its page while its steps come live, and resumed from its checkpoint.
