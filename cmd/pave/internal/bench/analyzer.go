@@ -2,7 +2,6 @@ package bench
 
 import (
 	"context"
-	"fmt"
 	"runtime"
 
 	"pave/analyzer/baseline"
@@ -35,8 +34,8 @@ const analyzerRepetitions = 21
 
 // Run implements Runner.
 func (b Analyzer) Run(ctx context.Context, env Env) (any, error) {
-	if b.Tools < 0 {
-		return nil, flows.NewError(flows.CodeInvalid, fmt.Sprintf("%d tools: give a number from 0", b.Tools))
+	if err := atLeast("--tools", b.Tools, 0); err != nil {
+		return nil, err
 	}
 	res := AnalyzerResult{Head: env.head("analyzer"), Tools: b.Tools}
 	tools := workload.Tools(b.Tools)

@@ -86,6 +86,9 @@ const (
 
 // Run implements Runner.
 func (b API) Run(ctx context.Context, env Env) (_ any, err error) {
+	if err := cmp.Or(atLeast("--calls", b.Calls, 1), atLeast("--proposals", b.Proposals, 0), atLeast("--requests", b.Requests, 1)); err != nil {
+		return nil, err
+	}
 	temporary, err := os.MkdirTemp("", "pave-bench-")
 	if err != nil {
 		return nil, err

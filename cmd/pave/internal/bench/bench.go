@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"pave/flows"
 )
 
 // Head is the beginning of every result.
@@ -59,6 +61,14 @@ func peakRSS() float64 {
 		panic(err)
 	}
 	return float64(u.Maxrss) / 1024 // Linux counts in KiB
+}
+
+// atLeast refuses a size, named as its flag is, at which a bench would measure nothing.
+func atLeast(flag string, n, least int) error {
+	if n >= least {
+		return nil
+	}
+	return flows.NewError(flows.CodeInvalid, fmt.Sprintf("%s is %d; give a number from %d", flag, n, least))
 }
 
 // Runner is one bench.

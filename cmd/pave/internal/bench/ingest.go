@@ -54,6 +54,9 @@ const (
 
 // Run implements Runner.
 func (b Ingest) Run(ctx context.Context, env Env) (_ any, err error) {
+	if err := atLeast("--calls", b.Calls, 1); err != nil {
+		return nil, err
+	}
 	dir, err := os.MkdirTemp("", "pave-bench-")
 	if err != nil {
 		return nil, err

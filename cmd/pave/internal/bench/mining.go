@@ -70,14 +70,18 @@ const (
 	referenceCalls  = 100_000
 	stringMapCalls  = 1_000_000
 	countRepeats    = 3
-	miningSupport   = 0.001 // of the sessions
-	baselineSupport = 3     // occurrences that the reference observer asks for
+	miningSupport   = 0.001  // of the sessions
+	baselineSupport = 3      // occurrences that the reference observer asks for
+	leastCalls      = 10_000 // of a generated log: below, a hundredth of its sessions is a handful, and few flows repeat
 )
 
 var miningStart = time.Date(2026, 8, 1, 0, 0, 0, 0, time.UTC)
 
 // Run implements Runner.
 func (b Mining) Run(ctx context.Context, env Env) (_ any, err error) {
+	if err := atLeast("--calls", b.Calls, leastCalls); err != nil {
+		return nil, err
+	}
 	dir, err := os.MkdirTemp("", "pave-bench-")
 	if err != nil {
 		return nil, err

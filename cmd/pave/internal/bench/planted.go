@@ -62,6 +62,9 @@ func (b Planted) Run(ctx context.Context, env Env) (any, error) {
 			return nil, flows.NewError(flows.CodeInvalid, fmt.Sprintf("--noise has %g; rates are from 0 to %g", rate, maxNoise))
 		}
 	}
+	if err := atLeast("--calls", b.Calls, leastCalls); err != nil {
+		return nil, err
+	}
 	if b.seeds == nil {
 		b.seeds = plantedSeeds
 	}

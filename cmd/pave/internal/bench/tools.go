@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -68,6 +69,9 @@ const (
 
 // Run implements Runner.
 func (b Tools) Run(ctx context.Context, env Env) (_ any, err error) {
+	if err := cmp.Or(atLeast("--calls", b.Calls, 1), atLeast("--memory", b.Memory, 1)); err != nil {
+		return nil, err
+	}
 	dir, err := os.MkdirTemp("", "pave-bench-")
 	if err != nil {
 		return nil, err
