@@ -52,10 +52,11 @@ func activeSession(id, agent string, start, sequence time.Time, tools ...string)
 	return store.SessionRow{ID: id, Sequences: []store.NamedSequence{q}, Summary: ingest.SessionSummary{ID: id, Start: start, ToolCalls: len(tools), UserTurns: 1}}
 }
 
-// Whatever comes, changes and goes, and whatever is asked, the kept counts are those of one pass over all sequences.
-func TestActivitiesAreThoseOfOnePass(t *testing.T) {
-	src := activitySource(t)
-	random := rand.New(rand.NewPCG(3, 5))
+// anyChange puts and deletes random sessions, with calls of so many tools and of these flags, and asks after each change
+// for several windows.
+func anyChange(t *testing.T, src *stored, seed uint64, tools int, flags []ingest.CallFlag, ask func(filter store.SequenceFilter)) {
+	t.Helper()
+	random := rand.New(rand.NewPCG(seed, 5))
 	moment := func() time.Time {
 		switch random.IntN(6) {
 		case 0:
@@ -65,7 +66,6 @@ func TestActivitiesAreThoseOfOnePass(t *testing.T) {
 		}
 		return time.Unix(random.Int64N(400*86400)-200*86400, random.Int64N(1e9)).UTC()
 	}
-	var kept observer.Activities
 	for range 60 {
 		var rows []store.SessionRow
 		for range 1 + random.IntN(3) {
@@ -75,9 +75,9 @@ func TestActivitiesAreThoseOfOnePass(t *testing.T) {
 			if !start.IsZero() && random.IntN(3) == 0 { // a run that begins on a later day than its session
 				q.Start, q.RunIndex = start.Add(time.Duration(random.IntN(72))*time.Hour), 1
 			}
-			for range random.IntN(5) {
-				q.Tools, q.Turns = append(q.Tools, fmt.Sprint("tool", random.IntN(90))), append(q.Turns, 0)
-				q.Flags = append(q.Flags, []ingest.CallFlag{0, ingest.FlagNotAgent, ingest.FlagRepeat}[random.IntN(3)])
+			for range random.IntN(6) {
+				q.Tools, q.Turns = append(q.Tools, fmt.Sprint("tool", random.IntN(tools))), append(q.Turns, 0)
+				q.Flags = append(q.Flags, flags[random.IntN(len(flags))])
 			}
 			rows = append(rows, row)
 		}
@@ -88,14 +88,23 @@ func TestActivitiesAreThoseOfOnePass(t *testing.T) {
 		}
 		from := moment()
 		for _, filter := range []store.SequenceFilter{{}, {Agent: "agent1"}, {From: from}, {To: moment()}, {From: from, To: moment(), Agent: "agent2"},
-			{From: from, To: from.Add(time.Hour)}, {From: from, To: from.Add(3 * 24 * time.Hour)}} {
-			want, err := observer.CountActivity(t.Context(), src, filter)
-			require.NoError(t, err)
-			got, err := kept.Count(t.Context(), src, filter)
-			require.NoError(t, err)
-			require.Equal(t, want, got, "%+v", filter)
+			{From: from, To: moment()}, {From: from, To: from.Add(time.Hour)}, {From: from, To: from.Add(3 * 24 * time.Hour)}} {
+			ask(filter)
 		}
 	}
+}
+
+// Whatever comes, changes and goes, and whatever is asked, the kept counts are those of one pass over all sequences.
+func TestActivitiesAreThoseOfOnePass(t *testing.T) {
+	src := activitySource(t)
+	var kept observer.Activities
+	anyChange(t, src, 3, 90, []ingest.CallFlag{0, ingest.FlagNotAgent, ingest.FlagRepeat}, func(filter store.SequenceFilter) {
+		want, err := observer.CountActivity(t.Context(), src, filter)
+		require.NoError(t, err)
+		got, err := kept.Count(t.Context(), src, filter)
+		require.NoError(t, err)
+		require.Equal(t, want, got, "%+v", filter)
+	})
 }
 
 func TestActivitiesReadWhatChanged(t *testing.T) {

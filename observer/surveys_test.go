@@ -3,7 +3,6 @@ package observer_test
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -17,47 +16,14 @@ import (
 // Whatever comes, changes and goes, and whatever is asked, the kept counts are those of one pass over all sequences.
 func TestSurveysAreThoseOfOnePass(t *testing.T) {
 	src := activitySource(t)
-	random := rand.New(rand.NewPCG(7, 9))
-	moment := func() time.Time {
-		switch random.IntN(6) {
-		case 0:
-			return time.Time{}
-		case 1:
-			return time.Unix(int64(random.IntN(300)-150)*86400, 0).UTC()
-		}
-		return time.Unix(random.Int64N(300*86400)-150*86400, random.Int64N(1e9)).UTC()
-	}
 	var kept observer.Surveys
-	for range 60 {
-		var rows []store.SessionRow
-		for range 1 + random.IntN(3) {
-			start := moment()
-			row := activeSession(fmt.Sprint("s", random.IntN(40)), fmt.Sprint("agent", random.IntN(3)), start, start)
-			q := &row.Sequences[0]
-			if !start.IsZero() && random.IntN(3) == 0 { // a run that begins on a later day than its session
-				q.Start, q.RunIndex = start.Add(time.Duration(random.IntN(72))*time.Hour), 1
-			}
-			for range random.IntN(6) {
-				q.Tools, q.Turns = append(q.Tools, fmt.Sprint("tool", random.IntN(12))), append(q.Turns, 0)
-				q.Flags = append(q.Flags, []ingest.CallFlag{0, 0, ingest.FlagBreak, ingest.FlagNotAgent, ingest.FlagRepeat}[random.IntN(5)])
-			}
-			rows = append(rows, row)
-		}
-		require.NoError(t, src.PutSessions(t.Context(), ingest.DefaultTenant, rows))
-		if random.IntN(4) == 0 {
-			_, err := src.Delete(t.Context(), ingest.DefaultTenant, []string{fmt.Sprint("s", random.IntN(40))})
-			require.NoError(t, err)
-		}
-		from := moment()
-		for _, filter := range []store.SequenceFilter{{}, {Agent: "agent1"}, {From: from}, {To: moment()}, {From: from, To: moment()},
-			{From: from, To: from.Add(time.Hour)}, {From: from, To: from.Add(3 * 24 * time.Hour)}} {
-			want, err := observer.Look(t.Context(), src, filter)
-			require.NoError(t, err)
-			got, err := kept.Look(t.Context(), src, filter)
-			require.NoError(t, err)
-			require.Equal(t, want, got, "%+v", filter)
-		}
-	}
+	anyChange(t, src, 7, 12, []ingest.CallFlag{0, 0, ingest.FlagBreak, ingest.FlagNotAgent, ingest.FlagRepeat}, func(filter store.SequenceFilter) {
+		want, err := observer.Look(t.Context(), src, filter)
+		require.NoError(t, err)
+		got, err := kept.Look(t.Context(), src, filter)
+		require.NoError(t, err)
+		require.Equal(t, want, got, "%+v", filter)
+	})
 }
 
 // A session of one of the newest days makes that day be read, one of an old day its block.
