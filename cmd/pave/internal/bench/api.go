@@ -66,13 +66,10 @@ type APIOverhead struct {
 
 // APIMemory is the memory of the service before and after requests; the heap is what lived at the last collection.
 type APIMemory struct {
-	Requests        int     `json:"requests"`
-	RSSMBStart      float64 `json:"rss_mb_start"`
-	RSSMBEnd        float64 `json:"rss_mb_end"`
-	HeapMBStart     float64 `json:"heap_mb_start"`
-	HeapMBEnd       float64 `json:"heap_mb_end"`
-	GoroutinesStart int     `json:"goroutines_start"`
-	GoroutinesEnd   int     `json:"goroutines_end"`
+	Requests int `json:"requests"`
+	MemoryMB
+	GoroutinesStart int `json:"goroutines_start"`
+	GoroutinesEnd   int `json:"goroutines_end"`
 }
 
 const (

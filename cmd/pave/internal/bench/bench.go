@@ -63,6 +63,14 @@ func peakRSS() float64 {
 	return float64(u.Maxrss) / 1024 // Linux counts in KiB
 }
 
+// MemoryMB is the memory of a process before and after work, in MiB.
+type MemoryMB struct {
+	RSSMBStart  float64 `json:"rss_mb_start"`
+	RSSMBEnd    float64 `json:"rss_mb_end"`
+	HeapMBStart float64 `json:"heap_mb_start"`
+	HeapMBEnd   float64 `json:"heap_mb_end"`
+}
+
 // atLeast refuses a size, named as its flag is, at which a bench would measure nothing.
 func atLeast(flag string, n, least int) error {
 	if n >= least {

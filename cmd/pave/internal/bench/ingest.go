@@ -166,6 +166,22 @@ func (b Ingest) file(ctx context.Context, env Env, data, dsn string) (res Ingest
 		CPUUsPerCall: used.Seconds() * 1e6 / n, CallsPerAppend: callsPerRequest}, nil
 }
 
+// listen serves one way in on a port of this machine.
+func listen(a *app.App, path string) (target string, stop func() error, err error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", nil, err
+	}
+	if path == pathGRPC {
+		rpc := a.GRPC()
+		go rpc.Serve(l)
+		return l.Addr().String(), func() error { rpc.Stop(); return nil }, nil
+	}
+	srv := &http.Server{Handler: a.Handler(), ReadHeaderTimeout: 5 * time.Second}
+	go srv.Serve(l)
+	return "http://" + l.Addr().String(), srv.Close, nil
+}
+
 func (b Ingest) path(ctx context.Context, env Env, data, dsn, path string) (res IngestPath, err error) {
 	if path == pathFile {
 		return b.file(ctx, env, data, dsn)
@@ -180,18 +196,9 @@ func (b Ingest) path(ctx context.Context, env Env, data, dsn, path string) (res 
 			err = errors.Join(err, a.Close())
 		}
 	}()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	target, stop, err := listen(a, path)
 	if err != nil {
 		return res, err
-	}
-	srv := &http.Server{Handler: a.Handler(), ReadHeaderTimeout: 5 * time.Second}
-	target, stop := "http://"+l.Addr().String(), srv.Close
-	if path == pathGRPC {
-		rpc := a.GRPC()
-		target, stop = l.Addr().String(), func() error { rpc.Stop(); return nil }
-		go rpc.Serve(l)
-	} else {
-		go srv.Serve(l)
 	}
 	defer func() { _ = stop() }() // the second time, when all went well
 

@@ -52,12 +52,9 @@ type AtOnce struct {
 
 // MemoryDrift is the memory of the process that serves before and after calls, each time after a collection.
 type MemoryDrift struct {
-	Calls       int     `json:"calls"`
-	RSSMBStart  float64 `json:"rss_mb_start"`
-	RSSMBEnd    float64 `json:"rss_mb_end"`
-	HeapMBStart float64 `json:"heap_mb_start"`
-	HeapMBEnd   float64 `json:"heap_mb_end"`
-	Goroutines  int     `json:"goroutines_more"`
+	Calls int `json:"calls"`
+	MemoryMB
+	Goroutines int `json:"goroutines_more"`
 }
 
 const (
