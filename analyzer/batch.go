@@ -73,10 +73,22 @@ func (b *minedDraft) takeCalls(k int, taken map[string]bool) {
 	if k > 0 {
 		step.guard(name + " != None")
 	}
-	b.input(draftInput{name: name, tool: step.tool, call: args, list: flow.Each != nil, required: k == 0, nullable: k > 0})
+	b.input(draftInput{name: name, tool: step.tool, call: args, origin: callsDescription(step.tool.tool.Name, k, flow.Each != nil), list: flow.Each != nil, required: k == 0, nullable: k > 0})
 	for _, arg := range args {
 		step.mapArg(arg.name, arg.from(flows.Pointer("/"+value.Escape(at)+"/"+value.Escape(arg.name))))
 	}
+}
+
+// callsDescription tells a caller, which may be a model, what to give for a step.
+func callsDescription(tool string, k int, list bool) string {
+	out := "The arguments of the call of " + tool + "."
+	if list {
+		out = "One object of arguments for each call of " + tool + ", in order."
+	}
+	if k > 0 {
+		out += " Leave it out if they are not known yet: the flow then stops before this step and gives back what was done."
+	}
+	return out
 }
 
 // from maps the argument, which is left out where the caller leaves it out, unless it is required.

@@ -54,10 +54,10 @@ func TestBatchDraft(t *testing.T) {
 	assert.Equal(t, flows.TypeFlow, c.Flow.Type, "one after the other, though no value goes from one to the next")
 	sameJSON(t, `{"type":"object","additionalProperties":false,"required":["room"],"properties":{
 		"room":{"type":"string"},
-		"book_calls":{"default":null,"anyOf":[{"type":"array","items":{"type":"object","additionalProperties":false,"required":["day"],
+		"book_calls":{"description":"One object of arguments for each call of room.book, in order. Leave it out if they are not known yet: the flow then stops before this step and gives back what was done.","default":null,"anyOf":[{"type":"array","items":{"type":"object","additionalProperties":false,"required":["day"],
 			"properties":{"day":{"type":"string"},"loud":{"type":"boolean"}}}},{"type":"null"}]},
-		"ping_call":{"default":null,"anyOf":[{"type":"object","properties":{},"additionalProperties":false},{"type":"null"}]},
-		"note_call":{"default":null,"anyOf":[{"type":"object","additionalProperties":false,"required":["text","to"],
+		"ping_call":{"description":"The arguments of the call of ping. Leave it out if they are not known yet: the flow then stops before this step and gives back what was done.","default":null,"anyOf":[{"type":"object","properties":{},"additionalProperties":false},{"type":"null"}]},
+		"note_call":{"description":"The arguments of the call of note. Leave it out if they are not known yet: the flow then stops before this step and gives back what was done.","default":null,"anyOf":[{"type":"object","additionalProperties":false,"required":["text","to"],
 			"properties":{"text":{"type":"string"},"to":{"type":"string","description":"Who."}}},{"type":"null"}]}}}`, c.Flow.InputSchema)
 	assert.Equal(t, []string{"note does not declare the argument odd, which agents pass; it is left out",
 		"note requires to, which the recorded calls do not pass; callers give it"}, c.Warnings)
@@ -80,7 +80,7 @@ func TestBatchAlone(t *testing.T) {
 	c := candidates[0]
 	assert.Equal(t, []any{"miner/batch/room.book+", 1.5, 9}, []any{c.PatternKey, c.Savings.LLMCallsPerRun.Mean, c.Savings.Occurrences})
 	sameJSON(t, `{"type":"object","additionalProperties":false,"required":["book_calls"],"properties":{
-		"book_calls":{"type":"array","items":{"type":"object","additionalProperties":false,"required":["day"],"properties":{"day":{"type":"string"}}}}}}`, c.Flow.InputSchema)
+		"book_calls":{"description":"One object of arguments for each call of room.book, in order.","type":"array","items":{"type":"object","additionalProperties":false,"required":["day"],"properties":{"day":{"type":"string"}}}}}}`, c.Flow.InputSchema)
 }
 
 // noted answers and notes what it was asked.

@@ -157,7 +157,9 @@ func (m *matrix) coldChains(mined *observer.Result, opts Options) []chain {
 	var covered [][]string
 	if mined != nil {
 		for i := range mined.Patterns {
-			covered = append(covered, mined.Patterns[i].Tools)
+			if mined.Patterns[i].Batch == nil { // these say nothing of what one call tells the next
+				covered = append(covered, mined.Patterns[i].Tools)
+			}
 		}
 	}
 	var out []chain

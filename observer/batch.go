@@ -373,6 +373,9 @@ func inputName(taken map[string]bool, name, suffix string) string {
 			name = "_" + name
 		}
 	}
+	if name == "" { // what ends in a separator
+		name = "value"
+	}
 	out := name + suffix
 	for n := 2; taken[out]; n++ {
 		out = fmt.Sprintf("%s%s_%d", name, suffix, n)

@@ -122,4 +122,5 @@ func TestBatchInputNames(t *testing.T) {
 	require.Equal(t, "_3d_print_calls", inputName(taken, "3d-print", "_calls"), "predicates can name it")
 	require.Equal(t, "id", inputName(taken, "id", ""))
 	require.Equal(t, "id_2", inputName(taken, "id", ""))
+	require.Equal(t, "value", inputName(taken, "at/", ""))
 }

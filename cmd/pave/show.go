@@ -177,6 +177,9 @@ func mappingNotes(pattern *gen.Pattern) func(step int, arg string) string {
 			if a.Arg != arg {
 				continue
 			}
+			if pattern.Batch != nil {
+				return givenNote(a)
+			}
 			note := fmt.Sprintf("held %d of %d", a.Evidence.Held, a.Evidence.Present)
 			if a.Kind != gen.ArgFlowKindConst {
 				note += fmt.Sprintf(" on %d values, %.1f%% by chance", a.Evidence.Distinct, 100*a.Evidence.Chance)
@@ -203,6 +206,18 @@ func mappingNotes(pattern *gen.Pattern) func(step int, arg string) string {
 		}
 		return ""
 	}
+}
+
+// givenNote says how often callers knew an argument of a flow that takes whole calls: nothing is predicted that could hold.
+func givenNote(a gen.ArgFlow) string {
+	note := fmt.Sprintf("callers knew it in %d of %d, %d distinct values", a.Evidence.Held, a.Evidence.Present, a.Evidence.Distinct)
+	if a.Presence < 1 {
+		note += fmt.Sprintf(", present in %.0f%%", 100*a.Presence)
+	}
+	if len(a.Evidence.Contradicting) > 0 {
+		note += ", they did not in " + strings.Join(a.Evidence.Contradicting, ", ")
+	}
+	return note
 }
 
 func showInputs(w io.Writer, pattern *gen.Pattern) {
