@@ -181,7 +181,9 @@ func (a *analysis) printCandidates(w io.Writer, top int) {
 		shown++
 		p := c.Evidence.Pattern
 		fmt.Fprintf(w, "\n%d. %s: %d times in %d sessions", shown, output.Clean(c.Name), p.Occurrences, p.Sessions)
-		if d := p.DataFlow; d != nil {
+		if b := p.Batch; b != nil {
+			fmt.Fprintf(w, "; callers give the calls and knew more than the first in %d of %d examined", b.Several, b.Examined)
+		} else if d := p.DataFlow; d != nil {
 			fmt.Fprintf(w, "; every mapping held at once in %d of %d examined", d.Explained, d.Sampled)
 		}
 		fmt.Fprintf(w, "\n   saves per run (mean, 95 %% interval): %s; side effects: %s\n", savedPerRun(c.Savings), c.Safety)
