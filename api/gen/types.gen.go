@@ -2872,7 +2872,7 @@ type Proposal struct {
 	Editors     []string  `json:"editors,omitempty,omitzero"`
 	Evidence    Evidence  `json:"evidence"`
 
-	// Explained Of these, how many every mapping reproduced at once.
+	// Explained Of these, how many every mapping reproduced at once; of a flow that takes whole calls, in how many callers knew more than the first call.
 	Explained int `json:"explained,omitempty,omitzero"`
 
 	// Flow A flow in the flow file format.
@@ -2966,7 +2966,7 @@ type ProposalSummary struct {
 	Digest      string    `json:"digest"`
 	Editors     []string  `json:"editors,omitempty,omitzero"`
 
-	// Explained Of these, how many every mapping reproduced at once.
+	// Explained Of these, how many every mapping reproduced at once; of a flow that takes whole calls, in how many callers knew more than the first call.
 	Explained int      `json:"explained,omitempty,omitzero"`
 	FlowName  string   `json:"flow_name"`
 	ID        string   `json:"id"`
