@@ -61,7 +61,7 @@ export function PatternsPage({ args: [key] }: { args: string[] }) {
     { head: 'Weakest link', title: 'How often the next step followed, at the step where that is rarest', num: true, width: '116px', cell: (p) => (p.step_confidence?.length ? percent(Math.min(...p.step_confidence)) : '') },
     { head: 'Links', title: 'How often each next step followed', width: '84px', hide: 'medium', cell: (p) => <Links of={p} /> },
     { head: 'Weeks', title: 'Occurrences by week', width: '92px', hide: 'medium', cell: (p) => (p.stability?.weeks.length ? <Spark width={68} values={p.stability.weeks.slice(-10).map((w) => w.occurrences)} label={`by week: ${p.stability.weeks.map((w) => w.occurrences).join(', ')}`} /> : <span class="dim">–</span>) },
-    { head: 'Exact', title: 'Share of the examined occurrences that the mappings reproduce', num: true, width: '76px', cell: (p) => (p.data_flow?.sampled ? percent(p.data_flow.explained / p.data_flow.sampled) : <span class="dim">–</span>) },
+    { head: 'Exact', title: 'Share of the examined occurrences that the mappings reproduce; flows that take whole calls map nothing', num: true, width: '76px', cell: (p) => (p.data_flow?.sampled && !p.batch ? percent(p.data_flow.explained / p.data_flow.sampled) : <span class="dim">–</span>) },
     { head: 'By chance', title: 'Occurrences that an order-1 Markov model expects', num: true, width: '104px', hide: 'medium', cell: (p) => (p.expected === undefined ? '' : count(Math.round(p.expected))) },
     {
       head: 'State', width: '132px',
