@@ -130,3 +130,13 @@ func TestBatchRuns(t *testing.T) {
 	_, calls = run(map[string]any{"room": "r", "book_calls": []any{map[string]any{"loud": true}}})
 	assert.Empty(t, calls, "a call without what it needs is refused before anything is done")
 }
+
+// TestChainBesideBatch: that callers know the calls says nothing of what one call could tell the next, so the chain of the
+// schemas stays; a flow that was proved from values takes its place.
+func TestChainBesideBatch(t *testing.T) {
+	p := observer.Pattern{Tools: []string{"get_order", "get_shipment", "track_parcel"}, Batch: &observer.Batch{Examined: 9, Several: 9}}
+	chain := []string{"get_order>get_shipment>track_parcel"}
+	assert.Equal(t, chain, keys(cold(t, &observer.Result{Patterns: []observer.Pattern{p}}, nil, desk...)))
+	p.Batch = nil
+	assert.NotContains(t, keys(cold(t, &observer.Result{Patterns: []observer.Pattern{p}}, nil, desk...)), chain[0])
+}
