@@ -79,7 +79,7 @@ func (m *miner) batchPaths(loops *loopSearch) []batchPath {
 	}
 	var out []batchPath
 	if loops != nil {
-		paths := m.loopPaths(loops.all, m.loopSteps(loops.all, func(p *path, sessions int) bool {
+		paths := m.loopPaths(loops.all, loops.steps(func(p *path, sessions int) bool {
 			return p.level <= maxBatchSteps && sessions > 0 // a list of one call does for the others
 		}))
 		paths = paths[:min(len(paths), most)]

@@ -76,7 +76,8 @@ type loopPath struct {
 // loopSearch is what is known of loops before values are read.
 type loopSearch struct {
 	table    *gramTable
-	all      []path // of the folded log
+	all      []path  // of the folded log
+	looping  [][]int // of each of these, by step: sessions in which it loops
 	paths    []loopPath
 	censuses []census
 }
@@ -100,8 +101,8 @@ func (m *miner) findLoops() *loopSearch {
 			m.loopsOpen[tokenKey(all[i].tokens)] = true
 		}
 	}
-	s := &loopSearch{table: table, all: all}
-	s.paths = m.loopPaths(all, m.loopSteps(all, func(p *path, sessions int) bool {
+	s := &loopSearch{table: table, all: all, looping: m.loopingSessions(all)}
+	s.paths = m.loopPaths(all, s.steps(func(p *path, sessions int) bool {
 		enough := m.minHere()
 		if p.sessions < enough { // kept for what it is part of
 			enough = max(leastGoingOn, p.sessions/2)
@@ -185,30 +186,34 @@ func (m *miner) loopPaths(all []path, steps [][]bool) []loopPath {
 	return out[:min(len(out), maxLoopPaths)]
 }
 
-// loopSteps says of the steps of each path whether they run once per element: those that loop in enough sessions.
-func (m *miner) loopSteps(all []path, enough func(p *path, sessions int) bool) [][]bool {
+// steps says of the steps of each path whether they run once per element: those that loop in enough sessions.
+func (s *loopSearch) steps(enough func(p *path, sessions int) bool) [][]bool {
+	out := make([][]bool, len(s.all))
+	for i := range s.all {
+		out[i] = make([]bool, s.all[i].level)
+		for k, sessions := range s.looping[i] {
+			out[i][k] = enough(&s.all[i], sessions)
+		}
+	}
+	return out
+}
+
+// loopingSessions counts the sessions in which each step of each path loops.
+func (m *miner) loopingSessions(all []path) [][]int {
 	log := m.loops
-	type tally struct{ last, sessions uint32 }
-	sequences, tallies := make([][]uint32, len(all)), make([][]tally, len(all))
+	sequences, out, last := make([][]uint32, len(all)), make([][]int, len(all)), make([][]uint32, len(all))
 	for i := range all {
-		sequences[i], tallies[i] = all[i].tokens, make([]tally, all[i].level)
+		sequences[i], out[i], last[i] = all[i].tokens, make([]int, all[i].level), make([]uint32, all[i].level)
 	}
 	findEach(log, sequences, func(i int, w window) {
 		session := log.session(w.stretch) + 1
-		for k := range tallies[i] {
-			if t := &tallies[i][k]; log.size(w.at+uint32(k)) > 1 && t.last != session {
-				t.last = session
-				t.sessions++
+		for k := range last[i] {
+			if log.size(w.at+uint32(k)) > 1 && last[i][k] != session {
+				last[i][k] = session
+				out[i][k]++
 			}
 		}
 	})
-	out := make([][]bool, len(all))
-	for i := range all {
-		out[i] = make([]bool, all[i].level)
-		for k, t := range tallies[i] {
-			out[i][k] = enough(&all[i], int(t.sessions))
-		}
-	}
 	return out
 }
 
