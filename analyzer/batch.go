@@ -42,7 +42,7 @@ func batchDraftOf(p *observer.Pattern, tools *lookup, kinds []resultKind) (*draf
 			return nil, refuse("%s takes no arguments and refuses others, so a flow cannot call it after other steps", p.Tools[k])
 		}
 	}
-	return d, ""
+	return d, nil
 }
 
 // takeCalls maps the arguments of step k to what the caller gives for it.

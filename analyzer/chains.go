@@ -236,7 +236,7 @@ func (m *matrix) draft(c chain) (*draft, []SchemaEdge, refusal) {
 			return nil, nil, refuse("%s takes no arguments and refuses others", names[k])
 		}
 	}
-	return d, edges, ""
+	return d, edges, nil
 }
 
 // connect maps the required inputs of step k.

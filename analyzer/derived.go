@@ -18,7 +18,7 @@ import (
 // fromDerived maps a value that is computed from earlier ones: an expression over the context.
 func (b *minedDraft) fromDerived(k int, arg string, src *observer.ArgFlow, sometimes bool) refusal {
 	text, r := b.expression(k, src.Derived)
-	if r != "" {
+	if r != nil {
 		return r
 	}
 	return b.mapExpression(k, arg, text, sometimes)
@@ -35,29 +35,29 @@ func (b *minedDraft) mapExpression(k int, arg, text string, sometimes bool) refu
 		v = optional(v)
 	}
 	step.mapArg(arg, v)
-	return ""
+	return nil
 }
 
 // fromGiven maps a value that the caller gives where it knows better, and the flow finds elsewhere.
 func (b *minedDraft) fromGiven(k int, arg string, src *observer.ArgFlow, sometimes bool) refusal {
 	step := &b.steps[k]
 	if src.Kind == observer.SourceOutput {
-		if _, r := b.copyable(k, arg, src); r != "" {
+		if _, r := b.copyable(k, arg, src); r != nil {
 			return r
 		}
 	}
 	text, r := b.givenOr(k, src)
-	if r != "" {
+	if r != nil {
 		return r
 	}
-	if r := b.mapExpression(k, arg, text, sometimes); r != "" {
+	if r := b.mapExpression(k, arg, text, sometimes); r != nil {
 		return r
 	}
 	b.input(draftInput{name: src.Input, tool: step.tool, arg: arg, origin: b.origin(src.Input), required: true, nullable: true})
 	if src.Only != nil {
 		step.guard(fmt.Sprintf("(%s != None or %s)", src.Input, onlyElement(b.steps[src.Step].subscripts(*src.Only))))
 	}
-	return ""
+	return nil
 }
 
 // givenOr is what the caller gives, or else the value of the source.
@@ -111,7 +111,7 @@ func (b *minedDraft) expression(k int, d *observer.Derived) (string, refusal) {
 			continue
 		}
 		text, r := b.place(k, p)
-		if r != "" {
+		if r != nil {
 			return "", r
 		}
 		if d.Form == observer.FormTemplate || d.Form == observer.FormText {
@@ -121,23 +121,23 @@ func (b *minedDraft) expression(k int, d *observer.Derived) (string, refusal) {
 	}
 	switch d.Form {
 	case observer.FormText, observer.FormTemplate:
-		return strings.Join(parts, " + "), ""
+		return strings.Join(parts, " + "), nil
 	case observer.FormNumber:
-		return "int(" + parts[0] + ")", ""
+		return "int(" + parts[0] + ")", nil
 	case observer.FormDecimal:
-		return "double(" + parts[0] + ")", ""
+		return "double(" + parts[0] + ")", nil
 	case observer.FormPart:
-		return partOf(parts[0], d), ""
+		return partOf(parts[0], d), nil
 	case observer.FormSelect:
 		list, r := b.place(k, observer.Part{Place: true, Step: d.Step, Pointer: d.List})
-		if r != "" {
+		if r != nil {
 			return "", r
 		}
 		is := fmt.Sprintf("e%s == %s", selectors(d.Field), parts[0])
 		if tokens, _ := value.ParsePointer(d.Field); len(tokens) == 1 { // elements without the field are none
 			is = fmt.Sprintf("%s in e && %s", value.Encode(tokens[0]), is)
 		}
-		return fmt.Sprintf("%s.filter(e, %s)[0]%s", list, is, selectors(d.Take)), ""
+		return fmt.Sprintf("%s.filter(e, %s)[0]%s", list, is, selectors(d.Take)), nil
 	}
 	return "", refuse("an argument of %s is derived in a way that flows cannot say: %s", name, d.Form)
 }
@@ -163,28 +163,28 @@ func (b *minedDraft) built(k int, d *observer.Derived, shape any) (string, refus
 	case []any:
 		for _, e := range shape {
 			text, r := b.built(k, d, e)
-			if r != "" {
+			if r != nil {
 				return "", r
 			}
 			inside = append(inside, text)
 		}
-		return "[" + strings.Join(inside, ", ") + "]", ""
+		return "[" + strings.Join(inside, ", ") + "]", nil
 	case map[string]any:
 		for _, name := range slices.Sorted(maps.Keys(shape)) {
 			text, r := b.built(k, d, shape[name])
-			if r != "" {
+			if r != nil {
 				return "", r
 			}
 			inside = append(inside, string(value.Encode(name))+": "+text)
 		}
-		return "{" + strings.Join(inside, ", ") + "}", ""
+		return "{" + strings.Join(inside, ", ") + "}", nil
 	}
 	i, ok := partNumber(shape)
 	if !ok || i < 0 || i >= len(d.Parts) {
 		return "", refuse("an argument of %s is built of parts that are not there", b.steps[k].tool.tool.Name)
 	}
 	if p := d.Parts[i]; !p.Place {
-		return string(value.Encode(p.Value)), ""
+		return string(value.Encode(p.Value)), nil
 	}
 	return b.place(k, d.Parts[i])
 }
@@ -220,9 +220,9 @@ func (b *minedDraft) place(k int, p observer.Part) (string, refusal) {
 			if !identifier.MatchString(src.Input) {
 				return "", refuse("an argument of %s is derived from the input %s, which expressions cannot name", name, src.Input)
 			}
-			return src.Input, ""
+			return src.Input, nil
 		case observer.SourceConst:
-			return string(value.Encode(src.Value)), ""
+			return string(value.Encode(src.Value)), nil
 		case observer.SourceOutput:
 			return b.place(k, observer.Part{Place: true, Step: src.Step, Pointer: src.Pointer})
 		}
@@ -234,9 +234,9 @@ func (b *minedDraft) place(k int, p observer.Part) (string, refusal) {
 	}
 	from.used = append(from.used, p.Pointer)
 	if from.wrapped {
-		return from.key + selectors("/"+wrapKey+p.Pointer), ""
+		return from.key + selectors("/"+wrapKey+p.Pointer), nil
 	}
-	return from.key + selectors(p.Pointer), ""
+	return from.key + selectors(p.Pointer), nil
 }
 
 // identifier is a name that expressions can read as it is.

@@ -1,7 +1,5 @@
 package analyzer
 
-import "strings"
-
 // Dropped is a pattern, or a chain of tools, that makes no candidate.
 type Dropped struct {
 	Tools   []string
@@ -22,17 +20,11 @@ const (
 	DroppedChain     DroppedCode = "chain"     // a chain of schemas alone; no path that agents walked
 )
 
-// schemaRefusal begins the refusals of mappings that schemas contradict.
-const schemaRefusal refusal = "the tools' schemas contradict what was recorded: "
-
-// refuseSchema is refuse for a mapping that schemas contradict.
-func refuseSchema(format string, args ...any) refusal { return schemaRefusal + refuse(format, args...) }
-
 // dropped says for people what the refusal means for a pattern.
-func (r refusal) dropped(tools []string) Dropped {
-	if strings.HasPrefix(string(r), string(schemaRefusal)) {
-		return Dropped{Tools: tools, Code: DroppedSchema, Reason: string(r),
+func (r *refused) dropped(tools []string) Dropped {
+	if r.schema {
+		return Dropped{Tools: tools, Code: DroppedSchema, Reason: r.why,
 			Unblock: "A tool file that declares what the tool takes and gives as it was recorded; if the file is right, calls that keep to it."}
 	}
-	return Dropped{Tools: tools, Code: DroppedNoFlow, Reason: string(r), Unblock: "A flow that somebody writes and submits: the miner has no way to write this one."}
+	return Dropped{Tools: tools, Code: DroppedNoFlow, Reason: r.why, Unblock: "A flow that somebody writes and submits: the miner has no way to write this one."}
 }

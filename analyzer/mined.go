@@ -21,10 +21,20 @@ const (
 // not make it optional, since a run that lacks what its caller wanted to say would do something else.
 const oftenPresent = 0.9
 
-// refusal says why a pattern makes no candidate.
-type refusal string
+// refusal says why a pattern makes no candidate; nil where it makes one.
+type refusal = *refused
 
-func refuse(format string, args ...any) refusal { return refusal(fmt.Sprintf(format, args...)) }
+type refused struct {
+	why    string // a clause
+	schema bool   // schemas contradict what was recorded
+}
+
+func refuse(format string, args ...any) refusal { return &refused{why: fmt.Sprintf(format, args...)} }
+
+// refuseSchema is refuse for a mapping that schemas contradict.
+func refuseSchema(format string, args ...any) refusal {
+	return &refused{why: "the tools' schemas contradict what was recorded: " + fmt.Sprintf(format, args...), schema: true}
+}
 
 // draftOf turns a mined pattern into a draft and checks each mapping against the tools' schemas.
 func draftOf(p *observer.Pattern, tools *lookup, kinds []resultKind) (*draft, refusal) {
@@ -40,16 +50,16 @@ func draftOf(p *observer.Pattern, tools *lookup, kinds []resultKind) (*draft, re
 		b.steps[k].wrapped = p.DataFlow.Steps[k].Each == nil && b.isWrapped(k, kinds[k])
 	}
 	for k := range b.steps {
-		if r := b.forEach(k); r != "" {
+		if r := b.forEach(k); r != nil {
 			return nil, r
 		}
 		for i := range p.DataFlow.Steps[k].Args {
-			if r := b.argument(k, &p.DataFlow.Steps[k].Args[i]); r != "" {
+			if r := b.argument(k, &p.DataFlow.Steps[k].Args[i]); r != nil {
 				return nil, r
 			}
 		}
 		b.requiredLeft(k)
-		if r := b.setWhen(k); r != "" {
+		if r := b.setWhen(k); r != nil {
 			return nil, r
 		}
 	}
@@ -61,7 +71,7 @@ func draftOf(p *observer.Pattern, tools *lookup, kinds []resultKind) (*draft, re
 			return nil, refuse("%s takes no arguments and refuses others, so a flow cannot call it after other steps", p.Tools[k])
 		}
 	}
-	return b.draft, ""
+	return b.draft, nil
 }
 
 type minedDraft struct {
@@ -112,7 +122,7 @@ func (b *minedDraft) argument(k int, a *observer.ArgFlow) refusal {
 		required = declared && f.Required
 		if at, _ := in.At(value.Pointer{a.Arg}); at == nil {
 			b.warn("%s does not declare the argument %s, which agents pass; it is left out", step.tool.tool.Name, a.Arg)
-			return ""
+			return nil
 		}
 	}
 	src, ok := b.source(a)
@@ -126,10 +136,10 @@ func (b *minedDraft) argument(k int, a *observer.ArgFlow) refusal {
 	switch src.Kind {
 	case observer.SourceInput:
 		b.fromInput(k, a, src.Input, sometimes)
-		return ""
+		return nil
 	case observer.SourceConst:
 		b.fromConst(k, a, src.Value, sometimes)
-		return ""
+		return nil
 	case observer.SourceOutput:
 		return b.fromOutput(k, a, src, sometimes)
 	case observer.SourceDerived:
@@ -147,7 +157,7 @@ func (b *minedDraft) argument(k int, a *observer.ArgFlow) refusal {
 func (b *minedDraft) forEach(k int) refusal {
 	each := b.pattern.DataFlow.Steps[k].Each
 	if each == nil {
-		return ""
+		return nil
 	}
 	step := &b.steps[k]
 	i := slices.IndexFunc(b.pattern.DataFlow.Steps[k].Args, func(a observer.ArgFlow) bool { return a.Kind == observer.SourceElement })
@@ -189,7 +199,7 @@ func (b *minedDraft) forEach(k int) refusal {
 		b.warn("agents stopped before the end of the list in %d of %d occurrences: the flow then makes more calls of %s",
 			each.Fewer, each.Evidence.Present, step.tool.tool.Name)
 	}
-	return ""
+	return nil
 }
 
 // fromElement maps the element of the step's list, or a place in it.
@@ -200,10 +210,10 @@ func (b *minedDraft) fromElement(k int, a *observer.ArgFlow) refusal {
 	}
 	if a.Pointer == "" {
 		step.mapArg(a.Arg, flows.Key(step.as))
-		return ""
+		return nil
 	}
 	step.mapArg(a.Arg, flows.Pointer("/"+value.Escape(step.as)+a.Pointer))
-	return ""
+	return nil
 }
 
 // origin describes where callers had an input from.
@@ -287,7 +297,7 @@ func (b *minedDraft) fromConst(k int, a *observer.ArgFlow, v any, sometimes bool
 func (b *minedDraft) fromOutput(k int, a, src *observer.ArgFlow, sometimes bool) refusal {
 	step := &b.steps[k]
 	proven, r := b.copyable(k, a.Arg, src)
-	if r != "" {
+	if r != nil {
 		return r
 	}
 	from := &b.steps[src.Step]
@@ -296,14 +306,14 @@ func (b *minedDraft) fromOutput(k int, a, src *observer.ArgFlow, sometimes bool)
 	case sometimes && !proven:
 		v = optional(v)
 	case sometimes && !b.passed(k, a, "a value of "+from.tool.tool.Name):
-		return ""
+		return nil
 	}
 	from.used = append(from.used, src.Pointer)
 	step.mapArg(a.Arg, v)
 	if a.Only != nil {
 		step.guard(onlyElement(from.subscripts(*a.Only)))
 	}
-	return ""
+	return nil
 }
 
 // copyable checks a copy of an earlier result against the schemas. proven: the source is always there.
@@ -324,7 +334,7 @@ func (b *minedDraft) copyable(k int, arg string, src *observer.ArgFlow) (proven 
 			}
 		}
 	}
-	return proven, ""
+	return proven, nil
 }
 
 // onlyElement is the predicate that a list has exactly one element: predicates know no length, but a list equals that of

@@ -14,12 +14,12 @@ func (b *minedDraft) setWhen(k int) refusal {
 	g := b.pattern.DataFlow.Steps[k].When
 	switch {
 	case g == nil:
-		return ""
+		return nil
 	case k == 0 || k == len(b.steps)-1:
 		return refuse("%s is optional at the end of the path, where no step comes after it", b.steps[k].tool.tool.Name)
 	}
 	b.steps[k].when = b.predicateOf(&b.steps[k-1], g)
-	return ""
+	return nil
 }
 
 // predicateOf writes a guard as a branch's predicate. A place that the schema does not promise is looked for first.

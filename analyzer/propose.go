@@ -143,7 +143,7 @@ func minedCandidates(mined *observer.Result, tools *lookup, facts []exampleFacts
 			form = batchDraftOf
 		}
 		d, refused := form(p, tools, facts[i].kinds)
-		if refused != "" {
+		if refused != nil {
 			opts.Dropped(refused.dropped(p.Tools))
 			continue
 		}
@@ -184,8 +184,8 @@ func coldCandidates(mined *observer.Result, tools *lookup, window Window, opts O
 	for _, chain := range m.coldChains(mined, opts) {
 		names := m.names(chain.tools)
 		d, edges, refused := m.draft(chain)
-		if refused != "" {
-			opts.Dropped(Dropped{Tools: names, Code: DroppedChain, Reason: string(refused)})
+		if refused != nil {
+			opts.Dropped(Dropped{Tools: names, Code: DroppedChain, Reason: refused.why})
 			continue
 		}
 		c := candidate(SourceAnalyzer, names, d, describeChain(names))
