@@ -47,21 +47,16 @@ type batchPath struct {
 // runBatches looks at the calls of the paths that would save most.
 func (m *miner) runBatches(ctx context.Context, src Source, loops *loopSearch) error {
 	paths := m.batchPaths(loops)
-	u := &usage{of: map[string]*toolUsage{}}
+	u := usage{}
 	taken := make([]batchSample, len(paths))
 	for i := range paths {
 		taken[i] = batchSample{path: &paths[i], windows: m.readAlready(paths[i].census.good.take(m.options.MaxSamples))}
 	}
-	for from := 0; from < len(taken); {
-		to, n := from, 0
-		for to < len(taken) && (to == from || n+len(taken[to].windows) <= chunkOccurrences) {
-			n += len(taken[to].windows)
-			to++
-		}
-		if err := m.infer.givable(ctx, src, taken[from:to], u); err != nil {
-			return fmt.Errorf("read sessions: %w", err)
-		}
-		from = to
+	err := m.infer.inChunks(len(taken), func(i int) int { return len(taken[i].windows) }, func(from, to int) error {
+		return m.infer.givable(ctx, src, taken[from:to], u)
+	})
+	if err != nil {
+		return fmt.Errorf("read sessions: %w", err)
 	}
 	for i := range taken {
 		if p, ok := taken[i].prove(m, u); ok {
@@ -134,19 +129,19 @@ type givenArg struct {
 	knew   bool // the caller all of them
 }
 
-// usage is what arguments the calls have that were looked at.
-type usage struct{ of map[string]*toolUsage }
+// usage is what arguments the calls of tools have that were looked at.
+type usage map[string]*toolUsage
 
 type toolUsage struct {
 	calls int
 	args  map[string]int
 }
 
-func (u *usage) note(tool string, args []string) {
-	t := u.of[tool]
+func (u usage) note(tool string, args []string) {
+	t := u[tool]
 	if t == nil {
 		t = &toolUsage{args: map[string]int{}}
-		u.of[tool] = t
+		u[tool] = t
 	}
 	t.calls++
 	for _, name := range args {
@@ -166,7 +161,7 @@ func (t *toolUsage) names() []string {
 }
 
 // givable reads the sessions of the samples once and finds out what callers knew.
-func (m *inference) givable(ctx context.Context, src Source, samples []batchSample, u *usage) error {
+func (m *inference) givable(ctx context.Context, src Source, samples []batchSample, u usage) error {
 	wanted := map[string][]request{}
 	for s := range samples {
 		p := samples[s].path
@@ -176,7 +171,6 @@ func (m *inference) givable(ctx context.Context, src Source, samples []batchSamp
 			wanted[id] = append(wanted[id], request{s, i})
 		}
 	}
-	m.paths, m.forms = newPathTable(), newDerivedTable()
 	return m.kept.read(ctx, src, slices.Sorted(maps.Keys(wanted)), func(t *keptSession) {
 		view := m.view(t)
 		noted := map[*callView]bool{}
@@ -254,7 +248,7 @@ func (x *examination) given() givenCalls {
 }
 
 // prove makes a flow of the path, unless nothing could be read or its calls fail too often.
-func (s *batchSample) prove(m *miner, u *usage) (proof, bool) {
+func (s *batchSample) prove(m *miner, u usage) (proof, bool) {
 	b := s.path
 	p := proof{log: b.log, stats: b.stats, each: b.each, confidence: b.confidence, census: b.census, batch: &Batch{}}
 	for i, seen := range s.seen {
@@ -298,11 +292,11 @@ func (log *calls) turnsSavedBy(w window, calls int) int {
 
 // flow says what callers give: the arguments of the first call by their names, an object for each later one, a list of
 // objects where a step loops.
-func (s *batchSample) flow(tools []string, u *usage) *DataFlow {
+func (s *batchSample) flow(tools []string, u usage) *DataFlow {
 	flow := &DataFlow{Steps: make([]StepFlow, len(tools))}
 	taken := map[string]bool{}
 	for k, tool := range tools {
-		step, use := &flow.Steps[k], u.of[tool]
+		step, use := &flow.Steps[k], u[tool]
 		loops := s.path.each != nil && s.path.each[k]
 		name := ""
 		switch {

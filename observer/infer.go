@@ -84,23 +84,32 @@ const chunkOccurrences = 8192
 // examine infers the data flow of the samples, reading every session once per chunk.
 func (m *inference) examine(ctx context.Context, src Source, samples []sample) ([]evidence, error) {
 	out := make([]evidence, len(samples))
-	for from := 0; from < len(samples); {
-		to, n := from, 0
-		for to < len(samples) && (to == from || n+samples[to].length() <= chunkOccurrences) {
-			n += samples[to].length()
+	err := m.inChunks(len(samples), func(i int) int { return samples[i].length() }, func(from, to int) error {
+		records, err := m.readRecords(ctx, src, samples[from:to])
+		for i := from; i < to && err == nil; i++ {
+			out[i] = m.decide(samples[i], records[i-from])
+		}
+		return err
+	})
+	return out, err
+}
+
+// inChunks calls fn with [from, to) of n samples at a time, as many as have chunkOccurrences together, one at least, each
+// with tables of its own.
+func (m *inference) inChunks(n int, occurrences func(i int) int, fn func(from, to int) error) error {
+	for from := 0; from < n; {
+		to, together := from, 0
+		for to < n && (to == from || together+occurrences(to) <= chunkOccurrences) {
+			together += occurrences(to)
 			to++
 		}
 		m.paths, m.forms = newPathTable(), newDerivedTable()
-		records, err := m.readRecords(ctx, src, samples[from:to])
-		if err != nil {
-			return nil, err
-		}
-		for i := from; i < to; i++ {
-			out[i] = m.decide(samples[i], records[i-from])
+		if err := fn(from, to); err != nil {
+			return err
 		}
 		from = to
 	}
-	return out, nil
+	return nil
 }
 
 // request is one occurrence wanted from a session.
