@@ -62,20 +62,9 @@ func (s *Server) recordToolCalls(c echo.Context) error {
 	}
 	held := s.opts.InFlight.Hold()
 	defer held.Release()
-	var events []ingest.Event
-	var rejected []ingest.RecordError
-	for event, err := range ingest.DecodeRecords(c.Request().Body, ingest.DecodeOptions{Limits: s.opts.Limits, Origin: ingest.OriginAgent}) {
-		if bad := new(ingest.RecordError); errors.As(err, &bad) {
-			rejected = append(rejected, *bad)
-			continue
-		}
-		if err == nil {
-			err = held.Add(ingest.Size(event))
-		}
-		if err != nil {
-			return err
-		}
-		events = append(events, event)
+	events, rejected, err := s.readRecords(c.Request().Body, held)
+	if err != nil {
+		return err
 	}
 	if counted, ok := c.Request().Body.(*countedReader); ok {
 		counted.records = len(events) + len(rejected)
@@ -106,6 +95,24 @@ func (s *Server) recordToolCalls(c echo.Context) error {
 		}
 	}
 	return c.JSON(http.StatusOK, out)
+}
+
+// readRecords decodes a body of records, the bad ones aside. The good ones count against the memory for requests.
+func (s *Server) readRecords(body io.Reader, held *ingest.Held) (events []ingest.Event, rejected []ingest.RecordError, err error) {
+	for event, err := range ingest.DecodeRecords(body, ingest.DecodeOptions{Limits: s.opts.Limits, Origin: ingest.OriginAgent}) {
+		if bad := new(ingest.RecordError); errors.As(err, &bad) {
+			rejected = append(rejected, *bad)
+			continue
+		}
+		if err == nil {
+			err = held.Add(ingest.Size(event))
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		events = append(events, event)
+	}
+	return events, rejected, nil
 }
 
 // countedReader counts what a key sends.

@@ -90,6 +90,21 @@ func (f *fn) call(ctx context.Context, d map[string]any) (any, error) {
 			total = arithmetic(total, v, (*big.Float).Add)
 		}
 		return one(total)
+	case "lookup":
+		found, ok := f.params["table"].(map[string]any)[fmt.Sprint(d[field])]
+		if !ok {
+			return nil, &executor.ToolError{Class: executor.ClassOther, Type: "LookupError", Message: fmt.Sprintf("no entry for %v", d[field])}
+		}
+		return one(found)
+	case "fail", "fail_if", "flaky", "flaky_output", "slow", "counter":
+		return f.uneven(d, field, one)
+	}
+	return f.strings(d, field, one)
+}
+
+// uneven are the kinds that fail, take their time or answer each call differently.
+func (f *fn) uneven(d map[string]any, field string, one func(any) (any, error)) (any, error) {
+	switch f.kind {
 	case "fail":
 		return nil, f.raise(f.text("message", "boom"))
 	case "fail_if":
@@ -111,16 +126,8 @@ func (f *fn) call(ctx context.Context, d map[string]any) (any, error) {
 		// Deaf to ctx on purpose: tools of the reference cannot be interrupted.
 		time.Sleep(time.Duration(f.params["ms"].(int64)) * time.Millisecond)
 		return f.params["value"], nil
-	case "counter":
-		return one(f.next())
-	case "lookup":
-		found, ok := f.params["table"].(map[string]any)[fmt.Sprint(d[field])]
-		if !ok {
-			return nil, &executor.ToolError{Class: executor.ClassOther, Type: "LookupError", Message: fmt.Sprintf("no entry for %v", d[field])}
-		}
-		return one(found)
 	}
-	return f.strings(d, field, one)
+	return one(f.next())
 }
 
 // strings are the kinds about text.

@@ -249,10 +249,7 @@ func (e *evaluator) index(n *node) (any, error) {
 		if !ok {
 			return bad("list indices must be integers or slices, not %s", typeName(key))
 		}
-		if i < 0 {
-			i += int64(len(of))
-		}
-		if i < 0 || i >= int64(len(of)) {
+		if i, ok = within(i, len(of)); !ok {
 			return bad("list index out of range")
 		}
 		return of[i], nil
@@ -261,10 +258,7 @@ func (e *evaluator) index(n *node) (any, error) {
 		if !ok {
 			return bad("byte indices must be integers or slices, not %s", typeName(key))
 		}
-		if i < 0 {
-			i += int64(len(of))
-		}
-		if i < 0 || i >= int64(len(of)) {
+		if i, ok = within(i, len(of)); !ok {
 			return bad("index out of range")
 		}
 		return int64(of[i]), nil
@@ -285,6 +279,14 @@ func (e *evaluator) index(n *node) (any, error) {
 		return bad("string index out of range")
 	}
 	return bad("'%s' object is not subscriptable", typeName(args[0]))
+}
+
+// within counts a negative index from the end of n elements and reports whether it is one of them.
+func within(i int64, n int) (int64, bool) {
+	if i < 0 {
+		i += int64(n)
+	}
+	return i, i >= 0 && i < int64(n)
 }
 
 // position is an integer or boolean index. Integers beyond int64 are out of any range.

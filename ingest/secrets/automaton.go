@@ -21,27 +21,47 @@ type hit struct {
 }
 
 func newAutomaton(literals map[string]detector) *automaton {
-	a := &automaton{classes: 1}
-	fold := func(c byte) byte {
-		if c >= 'A' && c <= 'Z' {
-			return c | 0x20
-		}
-		return c
-	}
+	a := &automaton{classes: 1, hits: [][]hit{nil}}
 	for literal := range literals {
-		for i := range len(literal) {
-			if c := fold(literal[i]); a.class[c] == 0 {
-				a.class[c] = uint8(a.classes)
-				if c >= 'a' && c <= 'z' {
-					a.class[c-0x20] = uint8(a.classes)
-				}
-				a.classes++
+		a.classify(literal)
+	}
+	states := a.trie(literals)
+	a.complete(states)
+	a.next = make([]uint32, 0, len(states)*a.classes)
+	for _, transitions := range states {
+		for _, state := range transitions {
+			row := uint32(int(state) * a.classes)
+			if len(a.hits[state]) > 0 {
+				row |= hot
 			}
+			a.next = append(a.next, row)
 		}
 	}
-	// The trie, then breadth first the transitions of what does not match.
+	return a
+}
+
+// classify gives the bytes of a literal their classes; both cases of a letter share one.
+func (a *automaton) classify(literal string) {
+	for i := range len(literal) {
+		c := literal[i]
+		if c >= 'A' && c <= 'Z' {
+			c |= 0x20
+		}
+		if a.class[c] != 0 {
+			continue
+		}
+		a.class[c] = uint8(a.classes)
+		if c >= 'a' && c <= 'z' {
+			a.class[c-0x20] = uint8(a.classes)
+		}
+		a.classes++
+	}
+}
+
+// trie makes a state for every beginning of a literal and gives for each the next one by class; 0, the empty beginning,
+// where no literal goes on so.
+func (a *automaton) trie(literals map[string]detector) [][]uint16 {
 	children := [][]uint16{make([]uint16, a.classes)}
-	a.hits = [][]hit{nil}
 	for literal, detect := range literals {
 		state := uint16(0)
 		for i := range len(literal) {
@@ -55,6 +75,12 @@ func newAutomaton(literals map[string]detector) *automaton {
 		}
 		a.hits[state] = append(a.hits[state], hit{len(literal), detect})
 	}
+	return children
+}
+
+// complete adds to a trie, breadth first, where a state goes on when no literal does: to the longest end of what it read
+// that is itself a beginning of a literal, with the literals that end there.
+func (a *automaton) complete(children [][]uint16) {
 	fail := make([]uint16, len(children))
 	queue := make([]uint16, 0, len(children))
 	for _, child := range children[0] {
@@ -75,15 +101,4 @@ func newAutomaton(literals map[string]detector) *automaton {
 			queue = append(queue, child)
 		}
 	}
-	a.next = make([]uint32, 0, len(children)*a.classes)
-	for _, row := range children {
-		for _, child := range row {
-			entry := uint32(int(child) * a.classes)
-			if len(a.hits[child]) > 0 {
-				entry |= hot
-			}
-			a.next = append(a.next, entry)
-		}
-	}
-	return a
 }

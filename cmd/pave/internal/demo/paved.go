@@ -28,23 +28,10 @@ func (d *demo) pavedPath(ctx context.Context) error {
 		return fmt.Errorf("connect to /mcp: %w", err)
 	}
 	defer session.Close()
-	offered := map[string]bool{}
-	for tool, err := range session.Tools(ctx, nil) {
-		if err != nil {
-			return err
-		}
-		offered[tool.Name] = true
+	flow, err := d.agentsWay(ctx, session)
+	if err != nil {
+		return err
 	}
-	var flow *promotion
-	for i := range d.promoted {
-		if p := &d.promoted[i]; offered[p.name] && (flow == nil || len(p.tools) > len(flow.tools)) {
-			flow = p
-		}
-	}
-	if flow == nil {
-		return errors.New("no promoted flow is offered over MCP")
-	}
-	fmt.Fprintf(d.Out, "/mcp offers %d of %d flows (those that only read); the agents' way is %s\n", len(offered), len(d.promoted), flow.name)
 	fresh, wrong, byFlow, hand, slipped := d.world.Customers[customers-freshCustomers:], 0, 0, 0, 0
 	for i, name := range agentNames {
 		tel, err := newTelemetry(ctx, d.serve.addr, d.keys["agents"], name, dialect(i%2))
@@ -87,6 +74,28 @@ func (d *demo) pavedPath(ctx context.Context) error {
 	fmt.Fprintf(d.Out, "%d tickets by one flow call each, %d outputs equal an agent's by hand, %d differ; %d tickets walked by hand\n", byFlow, byFlow-wrong, wrong, hand)
 	_, err = d.cli.quiet(ctx, "", "mine")
 	return err
+}
+
+// agentsWay is the longest of the promoted flows that an agent is offered as tools.
+func (d *demo) agentsWay(ctx context.Context, session *mcp.ClientSession) (*promotion, error) {
+	offered := map[string]bool{}
+	for tool, err := range session.Tools(ctx, nil) {
+		if err != nil {
+			return nil, err
+		}
+		offered[tool.Name] = true
+	}
+	var flow *promotion
+	for i := range d.promoted {
+		if p := &d.promoted[i]; offered[p.name] && (flow == nil || len(p.tools) > len(flow.tools)) {
+			flow = p
+		}
+	}
+	if flow == nil {
+		return nil, errors.New("no promoted flow is offered over MCP")
+	}
+	fmt.Fprintf(d.Out, "/mcp offers %d of %d flows (those that only read); the agents' way is %s\n", len(offered), len(d.promoted), flow.name)
+	return flow, nil
 }
 
 // adoption is who did what on the paved path.

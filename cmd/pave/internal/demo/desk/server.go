@@ -23,7 +23,8 @@ type Server struct {
 // NewServer serves w. The server owns w from now on.
 func NewServer(w *World) *Server {
 	s := &Server{world: w, failed: map[string]bool{}, log: map[string]int{}, mux: http.NewServeMux()}
-	s.routes()
+	s.tools()
+	s.controls()
 	return s
 }
 
@@ -63,7 +64,7 @@ func answer(w http.ResponseWriter, status int, v any) {
 	w.Write(b)
 }
 
-func (s *Server) routes() {
+func (s *Server) tools() {
 	w := s.world
 	s.handle("GET /customers", "find_customer_by_email", func(r *http.Request) (any, *apiError) {
 		c := w.customers[r.URL.Query().Get("email")]
@@ -115,6 +116,10 @@ func (s *Server) routes() {
 	s.handle("POST /refunds", "issue_refund", s.issueRefund)
 	s.handle("POST /returns", "create_return_label", s.createReturnLabel)
 	s.handle("POST /messages", "send_message", s.sendMessage)
+}
+
+// controls are for whoever runs the desk: how often each tool was called, and an outage that begins and ends.
+func (s *Server) controls() {
 	s.mux.HandleFunc("GET /log", func(rw http.ResponseWriter, _ *http.Request) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
