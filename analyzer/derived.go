@@ -17,11 +17,42 @@ import (
 
 // fromDerived maps a value that is computed from earlier ones: an expression over the context.
 func (b *minedDraft) fromDerived(k int, arg string, src *observer.ArgFlow, sometimes bool) refusal {
+	if src.Derived != nil && src.Derived.Asks {
+		return b.fromAsked(k, arg, src)
+	}
 	text, r := b.expression(k, src.Derived)
 	if r != nil {
 		return r
 	}
 	return b.mapExpression(k, arg, text, sometimes)
+}
+
+// fromAsked maps a place of the element that the caller names; without the name the flow hands back before the step.
+func (b *minedDraft) fromAsked(k int, arg string, src *observer.ArgFlow) refusal {
+	d, step := src.Derived, &b.steps[k]
+	if !nameable(src.Input) {
+		return refuse("an argument of %s is told by the input %s, which expressions cannot name", step.tool.tool.Name, src.Input)
+	}
+	list, r := b.place(k, observer.Part{Place: true, Step: d.Step, Pointer: d.List})
+	if r != nil {
+		return r
+	}
+	if r := b.mapExpression(k, arg, selected(list, d, src.Input+".lowerAscii()", ".lowerAscii()"), false); r != nil {
+		return r
+	}
+	b.input(draftInput{name: src.Input, told: fmt.Sprintf("%s of the one that is meant among what %s returns", strings.TrimPrefix(d.Field, "/"), b.steps[d.Step].tool.tool.Name),
+		origin: b.origin(src.Input), required: true, nullable: true})
+	step.guard(src.Input + " != None")
+	return nil
+}
+
+// selected is a place of the first element of a list with a field, in some form, that equals something.
+func selected(list string, d *observer.Derived, equals, form string) string {
+	is := fmt.Sprintf("e%s%s == %s", selectors(d.Field), form, equals)
+	if tokens, _ := value.ParsePointer(d.Field); len(tokens) == 1 { // elements without the field are none
+		is = fmt.Sprintf("%s in e && %s", value.Encode(tokens[0]), is)
+	}
+	return fmt.Sprintf("%s.filter(e, %s)[0]%s", list, is, selectors(d.Take))
 }
 
 // mapExpression maps an argument to an expression, unless flow files may not hold it.
@@ -133,11 +164,7 @@ func (b *minedDraft) expression(k int, d *observer.Derived) (string, refusal) {
 		if r != nil {
 			return "", r
 		}
-		is := fmt.Sprintf("e%s == %s", selectors(d.Field), parts[0])
-		if tokens, _ := value.ParsePointer(d.Field); len(tokens) == 1 { // elements without the field are none
-			is = fmt.Sprintf("%s in e && %s", value.Encode(tokens[0]), is)
-		}
-		return fmt.Sprintf("%s.filter(e, %s)[0]%s", list, is, selectors(d.Take)), nil
+		return selected(list, d, parts[0], ""), nil
 	}
 	return "", refuse("an argument of %s is derived in a way that flows cannot say: %s", name, d.Form)
 }

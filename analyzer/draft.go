@@ -41,6 +41,7 @@ type draftInput struct {
 	origin   string // how callers came to the value, for the description
 	required bool
 	list     bool      // a list of values of the argument
+	told     string    // a text, described so, that is no argument
 	call     []callArg // an object with these arguments of a call of the tool, instead of the argument
 	nullable bool      // null when the caller does not know it: the flow does without, or hands back before the step that takes it
 }
@@ -264,9 +265,15 @@ func (d *draft) inputSchema() flows.RawSchema {
 
 // schema is the argument's schema in the tool, with a description that says where callers get the value.
 func (in *draftInput) schema() value.Members {
-	out, description := argumentSchema(in.tool, in.arg)
-	if in.call != nil {
-		out, description = callSchema(in.tool, in.call), ""
+	var out value.Members
+	description := in.told
+	switch {
+	case in.told != "":
+		out = value.Members{{Key: "type", Value: "string"}}
+	case in.call != nil:
+		out = callSchema(in.tool, in.call)
+	default:
+		out, description = argumentSchema(in.tool, in.arg)
 	}
 	if in.origin != "" {
 		if description != "" {

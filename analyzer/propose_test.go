@@ -529,6 +529,35 @@ func TestDerivedValues(t *testing.T) {
 	assert.Equal(t, []string{"an argument of get_user_details is derived, but nothing says how"}, dropped)
 }
 
+// The element that the caller names, in any case; without a name the flow hands back, and a name that none has is an error,
+// so that it hands back, too.
+func TestElementThatCallersName(t *testing.T) {
+	find := tool("find", object("q"), "", flows.EffectRead)
+	d := &observer.Derived{Form: observer.FormSelect, Asks: true, List: "/a b", Field: "/colour", Take: "/id"}
+	p := pair("find", "get_user_details")
+	p.DataFlow.Steps[0].Args[0].Arg, p.DataFlow.Steps[0].Args[0].Input, p.DataFlow.Inputs[0].Name, p.DataFlow.Inputs[0].Arg = "q", "q", "q", "q"
+	p.DataFlow.Steps[1].Args[0] = observer.ArgFlow{Arg: "user_id", Presence: 0.9, Kind: observer.SourceDerived, Derived: d, Input: "b_colour"}
+	p.DataFlow.Inputs = append(p.DataFlow.Inputs, observer.Input{Name: "b_colour", Step: 1, Arg: "user_id", Origin: "user text"})
+	candidates, dropped := minedOnly(t, p, memory{}, find, getUser)
+	require.Empty(t, dropped)
+	f := candidates[0].Flow
+	require.Equal(t, "b_colour != None", f.Steps[1].Guard)
+	require.JSONEq(t, `{"type":"object","properties":{"q":{"type":"string","description":"callers had it from the user's words"},"b_colour":{"anyOf":[{"type":"string"},{"type":"null"}],"default":null,
+		"description":"colour of the one that is meant among what find returns; callers had it from the user's words"}},"required":["q"],"additionalProperties":false}`, string(f.InputSchema))
+	program, err := expr.Compile(f.Steps[1].InputMapping[0].Value.Ref, []expr.Variable{{Name: "find"}, {Name: "b_colour"}})
+	require.NoError(t, err)
+	for name, want := range map[string]any{"RED": "r2", "red": "r2", "blue": "r1", "grey": nil} {
+		v, err := value.Decode([]byte(`{"find":{"a b":[{"id":"r0"},{"id":"r1","colour":"blue"},{"id":"r2","colour":"Red"},{"id":"r3","colour":"red"}]},"b_colour":"` + name + `"}`))
+		require.NoError(t, err)
+		got, err := program.Eval(v.(map[string]any))
+		require.Equal(t, want == nil, err != nil, name)
+		require.Equal(t, want, got, name)
+	}
+	p.DataFlow.Steps[1].Args[0].Input = "in"
+	_, dropped = minedOnly(t, p, memory{}, find, getUser)
+	require.Equal(t, []string{"an argument of get_user_details is told by the input in, which expressions cannot name"}, dropped)
+}
+
 // A built value is an expression that gives the recorded object, also after it was stored as JSON.
 func TestBuiltValues(t *testing.T) {
 	find := tool("find", object("q"), "", flows.EffectRead)

@@ -100,27 +100,6 @@ func TestWhatBlocksAndWhatWouldUnblock(t *testing.T) {
 	}
 }
 
-// Where users name the element that the model takes, that is what would unblock the path.
-func TestChoiceThatUsersTell(t *testing.T) {
-	named := func(mistaken int) []ingest.Session {
-		return many(30, func(i int) ingest.Session {
-			names := []string{"lamp", "chair", "table"}
-			said := names[i%3]
-			if i < mistaken {
-				said += " or the " + names[(i+1)%3]
-			}
-			return talk(id(i), j("query-%d: drop the %s", i, said), step{tool: "find", args: j(`{"q":"query-%d"}`, i),
-				result: j(`{"rows":[{"name":"Table","id":"t-%d","size":"big"},{"name":"Lamp","id":"l-%d","size":"big"},{"name":"Chair","id":"c-%d","size":"big"}]}`, i, i, i)},
-				step{tool: "use", args: j(`{"row":"%s-%d"}`, names[i%3][:1], i), result: `{}`})
-		})
-	}
-	b := mine(t, Options{}, named(6)...).blockedPath("find > use")
-	require.Equal(t, []any{"choice", "row"}, []any{b.Reason, b.Arg})
-	require.Equal(t, "A flow that is asked for /rows/*/name of the element and selects by it ($expr): users had written it, and that of no other element of the result of step 1 (find), in 24 of 30 occurrences. The miner writes none, a person can.", b.Unblock)
-	b = mine(t, Options{}, named(7)...).blockedPath("find > use")
-	require.Contains(t, b.Unblock, "A rule that tells the value of row.", "in 23 of 30")
-}
-
 // Each reason to leave a flow to better ones says what would change that, and with it the flow stands by itself.
 func TestWhySecondaryAndWhatWouldChangeIt(t *testing.T) {
 	hits := func(single int) []ingest.Session { // one hit of those there are: no choice where it is the only one

@@ -73,7 +73,6 @@ func (m *inference) decide(s sample, records []record) evidence {
 			if x.choice() && e.blocker == nil {
 				flow := d.render(&x, option{kind: SourceChoice})
 				e.cut, e.blocker = k, &flow
-				e.told, e.toldIn = toldBy(arg)
 				e.always = x.always > 0
 				e.clear = max(x.bestCopy, x.bestConst) < clearMiss && unknownShare(arg, d.having(k)) > 1-clearMiss
 			}
@@ -145,7 +144,7 @@ type explanation struct {
 	known     knowledge
 	options   []option // the trusted source first, where there is one
 	sure      bool     // there is one
-	covered   bool     // callers know it, or a source is there for those who do not, in enough of the occurrences
+	covered   bool     // in enough of the occurrences callers know it, or what tells it, or a source is there for those who do not
 	// bestCopy and bestConst are the rates of the most successful source and of the most frequent value.
 	bestCopy, bestConst float64
 }
@@ -159,7 +158,7 @@ func (x *explanation) first() option {
 	var best *option
 	for i := range x.options {
 		o := &x.options[i]
-		if o.kind == SourceInput && !x.known.knowable || o.given && !x.covered {
+		if o.kind == SourceInput && !x.known.knowable || (o.given || o.asked) && !x.covered {
 			continue
 		}
 		if best == nil || o.held.count() > best.held.count() && !(x.sure && (o.kind == SourceInput || o.given)) {
@@ -209,7 +208,7 @@ func (d *decision) explain(a argument) explanation {
 		}
 	}
 	for _, o := range x.options {
-		x.covered = x.covered || o.given && float64(o.held.count()) >= d.options.MinKnowable*float64(len(d.records))
+		x.covered = x.covered || (o.given || o.asked) && float64(o.held.count()) >= d.options.MinKnowable*float64(len(d.records))
 	}
 	return x
 }

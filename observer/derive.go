@@ -18,8 +18,10 @@ type form struct {
 	// the last.
 	holes []source
 	texts []string
-	// FormSelect: holes has the list, and the argument that its field is compared with; or constants has the value for it.
+	// FormSelect: holes has the list, and the argument that its field is compared with; or constants has the value for it; or
+	// asks is set, and the caller says it.
 	field, take string
+	asks        bool
 	// FormPart: the delimiters, and whether it is the last of the first one that counts.
 	after, before string
 	last          bool
@@ -51,6 +53,9 @@ func (t *derivedTable) id(f form) uint32 {
 	}
 	if f.last {
 		key = append(key, 2)
+	}
+	if f.asks {
+		key = append(key, 5)
 	}
 	if f.kind == FormBuilt {
 		key = append(append(key, 3), value.Encode(f.shape)...)
@@ -105,7 +110,7 @@ func (t *derivedTable) write(id uint32, paths *pathTable) *Derived {
 		out.Step, out.List, out.Field, out.Take = f.holes[0].step, paths.pointer(f.holes[0].path, false), f.field, f.take
 		if v, ok := f.constants[1]; ok {
 			out.Parts = []Part{{Value: v}}
-		} else {
+		} else if out.Asks = f.asks; !f.asks {
 			out.Parts = []Part{place(f.holes[1])}
 		}
 		return out
@@ -158,6 +163,9 @@ func (d *Derived) explain() string {
 		}
 		return fmt.Sprintf("The text %q with values in it.", text.String())
 	case FormSelect:
+		if d.Asks {
+			return fmt.Sprintf("Of the first element whose %s is what the caller says.", d.Field)
+		}
 		if p := d.Parts[0]; !p.Place {
 			return fmt.Sprintf("Of the first element whose %s is %s.", d.Field, value.Encode(p.Value))
 		}

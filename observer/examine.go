@@ -254,9 +254,6 @@ func (m *miner) blockChoice(from piece, tools []string, e evidence) {
 	}
 	if e.always {
 		b.Unblock = fmt.Sprintf("A %s that has the value by itself, as the binding of a tool can; or users who say it before %s.", tools[e.cut], tools[0])
-	} else if n := e.blocker.Evidence.Present; float64(e.toldIn) >= m.options.MinKnowable*float64(n) {
-		b.Unblock = fmt.Sprintf("A flow that is asked for %s of the element and selects by it ($expr): users had written it, and that of no other element of the result of step %d (%s), in %d of %d occurrences. The miner writes none, a person can.",
-			e.told.path, e.told.step+1, tools[e.told.step], e.toldIn, n)
 	}
 	if from.rest {
 		return

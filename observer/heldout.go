@@ -36,10 +36,10 @@ func (d *decision) heldOut(chosen []option) HeldOut {
 	exact := fullBitset(len(d.records))
 	for i := range d.arguments {
 		x, o := &d.arguments[i], chosen[i]
-		switch o.kind {
-		case SourceInput:
+		switch {
+		case o.kind == SourceInput || o.asked:
 			continue
-		case "": // left out
+		case o.kind == "": // left out
 			exact.keep(o.held)
 			continue
 		}

@@ -66,9 +66,6 @@ type evidence struct {
 	// clear is set when no source came near to explaining the blocker, unlinked when a later step has no argument that
 	// any source came near to explaining: more occurrences would not change that.
 	clear, unlinked bool
-	// told is what the user wrote of the element that the blocker is of, and of no other, in toldIn occurrences.
-	told   place
-	toldIn int
 	// always is set where the blocker is nearly always the same and may be no constant.
 	always bool
 	// mapped is set when an argument of a later step has a source, so that callers would not have to give them all.

@@ -123,7 +123,7 @@ var originNames = [originNowhere]string{
 // inputs names the inputs of the flow in the order of their first use.
 func (d *decision) inputs(flow *DataFlow) []Input {
 	var out []Input
-	taken := map[string]bool{}
+	taken, asked := map[string]bool{}, askedInputs{}
 	for k := range flow.Steps {
 		each := flow.Steps[k].Each
 		for i := range flow.Steps[k].Args {
@@ -134,6 +134,13 @@ func (d *decision) inputs(flow *DataFlow) []Input {
 				in := Input{Name: each.Input, Step: k, Arg: arg.Arg, List: true, Origin: mainOrigin(a), Required: true}
 				d.examples(&in, a)
 				out = append(out, in)
+			}
+			if arg.Derived != nil && arg.Derived.Asks {
+				name, added := asked.name(arg, taken)
+				if arg.Input = name; added {
+					out = append(out, Input{Name: name, Step: k, Arg: arg.Arg, Origin: originNames[originText]})
+				}
+				continue
 			}
 			if arg.Kind != SourceInput && !arg.Given {
 				continue

@@ -199,7 +199,7 @@ type ArgFlow struct {
 	// hands back before the step. It is the pointer to the list, in the same result.
 	Only     *string
 	Value    any    // SourceConst
-	Input    string // SourceInput, and where Given is set: name of the flow input
+	Input    string // SourceInput, and where Given is set or Derived asks: name of the flow input
 	Given    bool   // callers give the value where they know it; the source is for those who do not
 	Derived  *Derived
 	Evidence Evidence
@@ -209,12 +209,15 @@ type ArgFlow struct {
 type Derived struct {
 	Form DerivedForm
 	// Parts: one place for FormText, FormNumber, FormDecimal and FormPart; texts and places in their order for FormTemplate;
-	// what the field is compared with for FormSelect; places and values for FormBuilt.
+	// what the field is compared with for FormSelect, none where it Asks; places and values for FormBuilt.
 	Parts []Part
 	// FormSelect: the first element of the list at List in the result of Step whose Field equals the part; Take is what is
 	// taken of it. Field and Take are pointers in the element.
 	Step              int
 	List, Field, Take string
+	// Asks: FormSelect compares a text, in any case, with an input of the flow, the ArgFlow's. A run that is not given it hands
+	// back before the step.
+	Asks bool `json:",omitempty"`
 	// FormPart: what is after the first (Last: the last) After, or from the start where it is "", and before the next of both.
 	After, Before string
 	Last          bool

@@ -42,8 +42,8 @@ type argRecord struct {
 	sources []source // earlier values of the window that equal this one
 	begins  []source // list: lists of the window that start with this one
 	origin  origin
-	inner   place   // originInner: where the value was found
-	told    []place // originInner: what of its element the user had written
+	inner   place    // originInner: where the value was found
+	told    []source // selections of its element by what the user had written
 	// shape and leaves are set for objects and lists: the value with numbers in place of its leaves, and these, by number.
 	shape  any
 	leaves []argRecord
@@ -258,7 +258,7 @@ func (x *examination) step(k int) (rec stepRecord, ok bool) {
 		if k > 0 {
 			a.sources = x.sources(k, name, a.value, a.hash)
 			a.sources = append(a.sources, x.derivations(k, a.value, a.sources)...)
-			if a.origin, a.inner = x.origin(k, a.value); a.origin == originInner {
+			if a.origin, a.inner = x.origin(k, a.value); a.origin > originText {
 				a.told = x.told(a.sources)
 			}
 			x.takeApart(k, &a)

@@ -116,6 +116,11 @@ func heldOut(t *testing.T, patterns []Pattern, test []ingest.Session) (right, pr
 				}
 				for _, a := range step.Args {
 					hit, counts := predict(t, run, o, k, a)
+					if a.Derived != nil && a.Derived.Asks {
+						if hit, counts = named(t, test[src.byID[o.SessionID]], o, k, a); !counts {
+							break // it hands back
+						}
+					}
 					if !hit && a.Given && saidBefore(t, test[src.byID[o.SessionID]], o, k, a.Arg) {
 						continue
 					}
@@ -159,6 +164,38 @@ func saidBefore(t *testing.T, s ingest.Session, o Occurrence, k int, arg string)
 		}
 	}
 	return bytes.Contains(run.Calls[o.Calls[0]].Args, []byte(text))
+}
+
+// named reports whether the user had named elements of the list, and whether one of them has what was recorded. Of a list
+// without it no name would be right: the flow hands back whatever the caller says.
+func named(t *testing.T, s ingest.Session, o Occurrence, k int, a ArgFlow) (hit, said bool) {
+	t.Helper()
+	var list, recorded any
+	for pointer, at := range map[string]*any{a.Derived.List: &list, "/" + value.Escape(a.Arg): &recorded} {
+		raw := s.Runs[o.RunIndex].Calls[o.Calls[a.Derived.Step]].Result
+		if at == &recorded {
+			raw = s.Runs[o.RunIndex].Calls[o.Calls[k]].Args
+		}
+		v, err := value.Decode(raw)
+		require.NoError(t, err)
+		*at, _ = value.Lookup(v, pointer)
+	}
+	elements, _ := list.([]any)
+	there := false
+	for _, e := range elements {
+		taken, _ := value.Lookup(e, a.Derived.Take)
+		there = there || value.Equal(taken, recorded)
+		name, _ := value.Lookup(e, a.Derived.Field)
+		text, ok := name.(string)
+		for r := 0; ok && r <= o.RunIndex; r++ {
+			for _, u := range s.Runs[r].Users {
+				if strings.Contains(strings.ToLower(u.Text), strings.ToLower(text)) && (r < o.RunIndex || u.Before <= o.Calls[0]) {
+					hit, said = hit || value.Equal(taken, recorded), true
+				}
+			}
+		}
+	}
+	return hit, said && there
 }
 
 // handsBack reports whether a step is for lists of one element and there is another.

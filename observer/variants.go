@@ -19,6 +19,7 @@ type option struct {
 	only     bool       // SourceOutput: only where the list has this one element
 	constant any        // SourceConst
 	given    bool       // callers give the value where they know it, and the source is for the others
+	asked    bool       // SourceDerived: callers say which element the value is of
 	held     bitset
 }
 
@@ -96,6 +97,7 @@ func (d *decision) others(x *explanation) []option {
 	}
 	if x.step > 0 {
 		out = append(out, d.givenOptions(x, known)...)
+		out = append(out, d.askedOptions(x)...)
 	}
 	return out
 }
@@ -209,6 +211,10 @@ func (d *decision) render(x *explanation, o option) ArgFlow {
 		Evidence: Evidence{Present: len(x.in), Distinct: x.distinct}}
 	switch o.kind {
 	case SourceOutput, SourceArg, SourceDerived:
+		if o.asked {
+			d.setAsked(&flow, x, o)
+			break
+		}
 		d.setCopy(&flow, x, o)
 		if o.only {
 			d.setOnly(&flow, x, o)
@@ -354,7 +360,7 @@ func (d *decision) build(chosen []option, among bitset) variant {
 		}
 		v.flow.Steps[x.step].Args = append(v.flow.Steps[x.step].Args, flow)
 		v.fit.keep(o.held)
-		if o.kind != SourceInput {
+		if o.kind != SourceInput && !o.asked {
 			mapped.keep(o.held)
 		}
 	}
