@@ -63,6 +63,7 @@ func setup(e *testscript.Env) error {
 	e.Setenv("USER", "tester")
 	for name, content := range map[string]string{
 		"calls.jsonl": recordedCalls(40),
+		"carts.jsonl": recordedCarts(40),
 		"tools.yaml":  toolFile(server.URL),
 	} {
 		if err := os.WriteFile(filepath.Join(e.WorkDir, name), []byte(content), 0o600); err != nil {
@@ -85,6 +86,18 @@ func orderOf(i int) map[string]any {
 	return map[string]any{"order_id": fmt.Sprintf("o-%d", 7*i), "status": []string{"delivered", "shipped", "open"}[i%3]}
 }
 
+// Cart k<i> has three things in an order that turns.
+func cartOf(i int) map[string]any {
+	items := []any{}
+	for n := range 3 {
+		name := []string{"Desk Lamp", "Chair", "Tea Table"}[(i+n)%3]
+		items = append(items, map[string]any{"name": name, "product_id": productID(i, name)})
+	}
+	return map[string]any{"cart_id": fmt.Sprintf("k%d", i), "items": items}
+}
+
+func productID(i int, name string) string { return fmt.Sprintf("p%d%d", i, len(name)) }
+
 func toolServer() http.Handler {
 	mux := http.NewServeMux()
 	answer := func(prefix, suffix string, of func(int) map[string]any, scale int) http.HandlerFunc {
@@ -102,6 +115,8 @@ func toolServer() http.Handler {
 	mux.HandleFunc("GET /customers", answer("user", "@example.com", customerOf, 1))
 	mux.HandleFunc("GET /accounts/{id}", answer("c", "", accountOf, 1))
 	mux.HandleFunc("GET /orders/{id}", answer("o-", "", orderOf, 7))
+	mux.HandleFunc("GET /carts/{id}", answer("k", "", cartOf, 1))
+	mux.HandleFunc("GET /products/{id}", answer("p", "", func(n int) map[string]any { return map[string]any{"stock": n} }, 1))
 	return mux
 }
 
@@ -120,15 +135,40 @@ binding: {kind: http, method: GET, url: "%s%s"}
 	}
 	return tool("find_customer", "/customers?email={email}", "email", "customer_id: {type: string}, email: {type: string}") +
 		tool("get_account", "/accounts/{customer_id}", "customer_id", "customer_id: {type: string}, last_order_id: {type: string}, tier: {type: string}") +
-		tool("get_order", "/orders/{order_id}", "order_id", "order_id: {type: string}, status: {type: string}")
+		tool("get_order", "/orders/{order_id}", "order_id", "order_id: {type: string}, status: {type: string}") +
+		tool("get_cart", "/carts/{cart_id}", "cart_id", "cart_id: {type: string}, items: {type: array, items: {type: object}}") +
+		tool("get_product", "/products/{product_id}", "product_id", "stock: {type: integer}")
 }
 
 // recordedCalls are n sessions of an agent that looks a customer up, reads the account and then the last order, with
 // a model call before each tool call. Every third session asks for the weather first.
 func recordedCalls(n int) string {
+	return recordedSessions("s", n, func(i int, say func(string), call func(string, map[string]any, map[string]any)) {
+		say(fmt.Sprintf("hello, I am user%d@example.com, where is my order?", i))
+		if i%3 == 0 {
+			call("get_weather", map[string]any{"city": fmt.Sprintf("town %d", i)}, map[string]any{"degrees": i})
+		}
+		call("find_customer", map[string]any{"email": fmt.Sprintf("user%d@example.com", i)}, customerOf(i))
+		call("get_account", map[string]any{"customer_id": fmt.Sprintf("c%d", i)}, accountOf(i))
+		call("get_order", map[string]any{"order_id": fmt.Sprintf("o-%d", 7*i)}, orderOf(i))
+	})
+}
+
+// recordedCarts are n sessions in which a user asks for one of the things in a cart, by its name.
+func recordedCarts(n int) string {
+	return recordedSessions("t", n, func(i int, say func(string), call func(string, map[string]any, map[string]any)) {
+		name := []string{"Desk Lamp", "Chair", "Tea Table"}[i%7%3]
+		say(fmt.Sprintf("are there more of the %s in cart k%d?", strings.ToLower(name), i))
+		call("get_cart", map[string]any{"cart_id": fmt.Sprintf("k%d", i)}, cartOf(i))
+		call("get_product", map[string]any{"product_id": productID(i, name)}, map[string]any{"stock": i})
+	})
+}
+
+// recordedSessions are the records of n sessions of what a conversation says and calls.
+func recordedSessions(prefix string, n int, conversation func(i int, say func(string), call func(tool string, args, result map[string]any))) string {
 	var b strings.Builder
 	for i := range n {
-		session, turn, second := fmt.Sprintf("s%d", i), 0, 0
+		session, turn, second := fmt.Sprintf("%s%d", prefix, i), 0, 0
 		at := func() string {
 			second++
 			return time.Date(2026, 11, 1+i%20, 9, i, second, 0, time.UTC).Format(time.RFC3339)
@@ -141,19 +181,13 @@ func recordedCalls(n int) string {
 			}
 			b.Write(append(raw, '\n'))
 		}
-		call := func(tool string, args, result map[string]any) {
+		say := func(text string) { line(map[string]any{"event": "user_message", "text": text}) }
+		conversation(i, say, func(tool string, args, result map[string]any) {
 			line(map[string]any{"event": "llm_call", "turn": turn, "model": "test-model", "input_tokens": 1000, "output_tokens": 50, "duration_ms": 900})
 			line(map[string]any{"event": "tool_call", "turn": turn, "call_id": fmt.Sprintf("%s-%d", session, turn), "tool": tool,
 				"args": args, "result": result, "status": "ok", "duration_ms": 20})
 			turn++
-		}
-		line(map[string]any{"event": "user_message", "text": fmt.Sprintf("hello, I am user%d@example.com, where is my order?", i)})
-		if i%3 == 0 {
-			call("get_weather", map[string]any{"city": fmt.Sprintf("town %d", i)}, map[string]any{"degrees": i})
-		}
-		call("find_customer", map[string]any{"email": fmt.Sprintf("user%d@example.com", i)}, customerOf(i))
-		call("get_account", map[string]any{"customer_id": fmt.Sprintf("c%d", i)}, accountOf(i))
-		call("get_order", map[string]any{"order_id": fmt.Sprintf("o-%d", 7*i)}, orderOf(i))
+		})
 	}
 	return b.String()
 }
