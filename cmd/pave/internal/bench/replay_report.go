@@ -24,6 +24,8 @@ type ReplayResult struct {
 	Limits struct {
 		Faults []replayFault  `json:"faults"` // in windows of proposed flows
 		Missed []replayMissed `json:"missed"` // sequences that no flow serves
+		// Hindsight is what the proposals save at most without a destructive call, were they chosen by the test part.
+		Hindsight map[string]replayHindsight `json:"hindsight"`
 	} `json:"limits"`
 }
 

@@ -21,6 +21,8 @@ type replayReport struct {
 	res    ReplayResult
 	pooled replayTally
 	missed map[[2]string]*replayMissed // by domain and tools
+
+	hindsight [len(hindsights)]hindsightTally
 }
 
 // maxLimits bounds each list of what limits the proposals.
@@ -115,6 +117,7 @@ func (d *replayDomain) score(r *replayReport) error {
 		r.addMissed(d.name, scorers[0].Missed(training, ready))
 	}
 	r.addFaults(d.name, d.chosen[0].flows, scorers[0].ByFlow)
+	d.addHindsight(&r.hindsight)
 	slices.Sort(names)
 	for _, name := range names {
 		t := sets[name]
@@ -128,6 +131,7 @@ func (r *replayReport) result() ReplayResult {
 	r.limits()
 	res := r.res
 	res.Pooled, res.replayFigures = r.pooled.operating(), r.pooled.figures()
+	res.Limits.Hindsight = withHindsight(r.hindsight, r.pooled.points[0].LLMCalls, r.pooled.bounds.SupportOracle)
 	res.OfSupportOraclePct, res.OfOraclePct = map[string]float64{}, map[string]float64{}
 	for i, p := range points {
 		saved := r.pooled.points[i].Saved
