@@ -107,7 +107,7 @@ func execute(args []string, in io.Reader, out, errOut io.Writer) (status int) {
 	settings := &settingsFile{}
 	parser, err := kong.New(&c, kong.Name("pave"),
 		kong.Description("Records agents' tool calls, proposes flows that need no model, runs the approved ones."),
-		kong.UsageOnError(), kong.Writers(out, errOut), kong.Exit(func(code int) { exited = code; panic(errExit(code)) }),
+		kong.Writers(out, errOut), kong.Exit(func(code int) { exited = code; panic(errExit(code)) }),
 		kong.Resolvers(settings), timeFlags(), kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}))
 	if err != nil {
 		fmt.Fprintln(errOut, "pave:", err)
@@ -123,6 +123,7 @@ func execute(args []string, in io.Reader, out, errOut io.Writer) (status int) {
 			panic(r)
 		}
 	}()
+	args = spoken(args)
 	if err := settings.load(parser.Model, args); err != nil {
 		fmt.Fprintln(errOut, "pave:", err)
 		return api.ExitUsage
@@ -138,6 +139,9 @@ func execute(args []string, in io.Reader, out, errOut io.Writer) (status int) {
 	if wrong := settings.err(); wrong != nil && parsed.Command() != "serve" { // serve lists what is wrong elsewhere, too
 		fmt.Fprintln(errOut, "pave:", wrong)
 		return api.ExitUsage
+	}
+	if err := checkLine(parsed); err != nil {
+		return report(errOut, err)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

@@ -94,7 +94,10 @@ func (c *flowsShowCmd) Run(e *env) error {
 
 // getFlow reads NAME or NAME@VERSION.
 func getFlow(e *env, cl *client, ref string) (*gen.FlowVersion, []byte, error) {
-	name, version, exact := strings.Cut(ref, "@")
+	name, version, exact, err := flowRef(ref)
+	if err != nil {
+		return nil, nil, err
+	}
 	if !exact {
 		resp, err := check(cl.GetFlowWithResponse(e.ctx, name))
 		if err != nil {

@@ -84,7 +84,10 @@ type flowsRolloutCmd struct {
 
 // Run changes the share of the version that is active now.
 func (c *flowsRolloutCmd) Run(e *env) error {
-	name, version, exact := strings.Cut(c.Flow, "@")
+	name, version, exact, err := flowRef(c.Flow)
+	if err != nil {
+		return err
+	}
 	return e.withClient(func(cl *client) error {
 		v, _, err := getFlow(e, cl, name)
 		if err != nil {

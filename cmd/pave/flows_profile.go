@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"strings"
 
 	"pave/api/gen"
 	"pave/cmd/pave/internal/output"
@@ -15,7 +14,10 @@ type flowsProfileCmd struct {
 
 // Run shows how long the recorded runs of a flow and their steps took.
 func (c *flowsProfileCmd) Run(e *env) error {
-	name, version, _ := strings.Cut(c.Flow, "@")
+	name, version, _, err := flowRef(c.Flow)
+	if err != nil {
+		return err
+	}
 	return e.withClient(func(cl *client) error {
 		resp, err := check(cl.GetFlowProfileWithResponse(e.ctx, name, &gen.GetFlowProfileParams{Version: version}))
 		if err != nil {

@@ -42,7 +42,7 @@ func (c *importCmd) Run(e *env) error {
 	if c.DryRun {
 		return c.dryRun(e)
 	}
-	if e.g.Output == "jsonl" {
+	if e.g.Output == output.FormatLines { // which would not be the calls that it is of a dry run
 		return errUsage("-o jsonl: only with --dry-run")
 	}
 	return e.withClient(func(cl *client) error {
@@ -81,7 +81,7 @@ func (c *importCmd) dryRun(e *env) error {
 		return err
 	}
 	sessions := ingest.AssembleAll(ingest.DefaultTenant, events, ingest.AssembleOptions{})
-	if e.g.Output == "jsonl" {
+	if e.g.Output == output.FormatLines {
 		if err := transcript.WriteNormalised(output.EscapeJSON(e.out), sessions); err != nil {
 			return err
 		}

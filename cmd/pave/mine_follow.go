@@ -36,7 +36,7 @@ func (c *mineCmd) follow(e *env, cl *client) error {
 	}
 	defer func() { _ = resp.Body.Close() }()
 	return eachEvent(resp, func(data string) error {
-		if e.g.Output == formatLines {
+		if e.g.Output == output.FormatLines {
 			_, err := fmt.Fprintln(output.EscapeJSON(e.out), data)
 			return err
 		}

@@ -12,17 +12,24 @@ import (
 	"pave/cmd/pave/internal/output"
 )
 
-// print writes an answer in the asked form; table writes it for people.
+// print writes an answer in the asked form; table writes it for people. As lines a page says on standard error where the
+// next one begins.
 func (e *env) print(body []byte, table func(w io.Writer) error) error {
 	switch e.g.Output {
 	case output.FormatJSON:
 		return output.JSON(e.out, body)
 	case output.FormatYAML:
 		return output.YAML(e.out, body)
-	case output.FormatTable:
-		return table(e.out)
+	case output.FormatLines:
+		var page struct {
+			NextCursor string `json:"next_cursor"`
+		}
+		if json.Unmarshal(body, &page) == nil {
+			more(e.err, page.NextCursor)
+		}
+		return output.Lines(e.out, body)
 	}
-	return errUsage(fmt.Sprintf("-o %s: this command prints table, json or yaml", e.g.Output))
+	return table(e.out)
 }
 
 // printValue is print for a value of this program.

@@ -100,7 +100,7 @@ type runsEventsCmd struct {
 	After string `help:"Only events after the one with this number." env:"PAVE_AFTER" placeholder:"N"`
 }
 
-// Run follows a run to its end; with -o jsonl the events as lines on standard output.
+// Run follows a run to its end, with an event a line, or as a YAML document.
 func (c *runsEventsCmd) Run(e *env) error {
 	return e.withClient(func(cl *client) error {
 		resp, err := cl.StreamRunEvents(e.ctx, c.ID, &gen.StreamRunEventsParams{LastEventID: c.After})
@@ -113,9 +113,14 @@ func (c *runsEventsCmd) Run(e *env) error {
 }
 
 func (c *runsEventsCmd) show(e *env, data string) error {
-	if e.g.Output == formatLines {
-		_, err := fmt.Fprintln(output.EscapeJSON(e.out), data)
-		return err
+	switch e.g.Output {
+	case output.FormatLines, output.FormatJSON:
+		return output.Lines(e.out, []byte(data))
+	case output.FormatYAML:
+		if _, err := io.WriteString(e.out, "---\n"); err != nil {
+			return err
+		}
+		return output.YAML(e.out, []byte(data))
 	}
 	var ev gen.RunEvent
 	if err := json.Unmarshal([]byte(data), &ev); err != nil {

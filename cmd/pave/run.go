@@ -43,7 +43,13 @@ func (c *runCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	name, version, _ := strings.Cut(c.Flow, "@")
+	name, version, _, err := flowRef(c.Flow)
+	if err != nil {
+		return err
+	}
+	if c.Abort && !c.DryRun {
+		return errUsage("--abort is for --dry-run")
+	}
 	body := gen.RunRequest{Version: version, SessionID: c.Session, Force: c.Force, Input: input, DynamicParams: params, DryRun: c.DryRun}
 	if c.Abort {
 		body.DryRunUnsupported = gen.RunRequestDryRunUnsupportedAbort
@@ -110,7 +116,7 @@ func whyEnded(run *gen.Run) string {
 func (c *runCmd) run(e *env, cl *client, name string, body gen.RunRequest) (run *gen.Run, err error) {
 	var answer []byte
 	if c.Stream {
-		if run, err = c.stream(e, cl, name, body); err != nil || e.g.Output == formatLines {
+		if run, err = c.stream(e, cl, name, body); err != nil || e.g.Output == output.FormatLines {
 			return run, err
 		}
 		if answer, err = json.Marshal(run); err != nil {

@@ -40,7 +40,7 @@ func (c *runCmd) stream(e *env, cl *client, name string, body gen.RunRequest) (*
 		if ev.Kind == gen.RunEventKindRun {
 			run = &ev.Run
 		}
-		if e.g.Output == formatLines {
+		if e.g.Output == output.FormatLines {
 			if _, err := fmt.Fprintf(out, "%s\n", lines.Bytes()); err != nil {
 				return nil, err
 			}
@@ -56,9 +56,6 @@ func (c *runCmd) stream(e *env, cl *client, name string, body gen.RunRequest) (*
 	}
 	return run, nil
 }
-
-// formatLines is the -o form of streams and dry imports.
-const formatLines = "jsonl"
 
 func showEvent(w io.Writer, ev *gen.RunEvent) {
 	switch ev.Kind {

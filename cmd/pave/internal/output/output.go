@@ -19,6 +19,7 @@ const (
 	FormatTable = "table"
 	FormatJSON  = "json"
 	FormatYAML  = "yaml"
+	FormatLines = "jsonl"
 )
 
 // hostile reports whether a rune can move the cursor, hide text or reorder it: C0 and C1 controls, DEL, bidi
@@ -90,6 +91,31 @@ func JSON(w io.Writer, doc []byte) error {
 		return fmt.Errorf("answer is not JSON: %w", err)
 	}
 	b.WriteByte('\n')
+	_, err := w.Write(escapeHostile(b.Bytes()))
+	return err
+}
+
+// Lines prints a JSON document as lines of JSON: each element of a list, or of the items of a page, on a line of its own,
+// anything else on one line.
+func Lines(w io.Writer, doc []byte) error {
+	var list []json.RawMessage
+	var page struct {
+		Items []json.RawMessage `json:"items"`
+	}
+	switch {
+	case json.Unmarshal(doc, &list) == nil && list != nil:
+	case json.Unmarshal(doc, &page) == nil && page.Items != nil:
+		list = page.Items
+	default:
+		list = []json.RawMessage{doc}
+	}
+	var b bytes.Buffer
+	for _, item := range list {
+		if err := json.Compact(&b, item); err != nil {
+			return fmt.Errorf("answer is not JSON: %w", err)
+		}
+		b.WriteByte('\n')
+	}
 	_, err := w.Write(escapeHostile(b.Bytes()))
 	return err
 }
@@ -168,18 +194,34 @@ func blockStyle(node *yaml.Node) {
 
 // Table is a table of text cells under headers; cells are cleaned.
 type Table struct {
-	w *tabwriter.Writer
+	out       io.Writer
+	w         *tabwriter.Writer
+	header    []string // nil once it is printed
+	otherwise string
 }
 
 // NewTable starts a table with its header.
 func NewTable(w io.Writer, header ...string) *Table {
-	t := &Table{w: tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)}
-	t.Row(header...)
-	return t
+	return &Table{out: w, w: tabwriter.NewWriter(w, 0, 4, 2, ' ', 0), header: header}
 }
+
+// Otherwise is what Flush prints in place of a table without rows, such as what would bring some.
+func (t *Table) Otherwise(text string) { t.otherwise = text }
 
 // Row adds a row.
 func (t *Table) Row(cells ...string) {
+	t.begin()
+	t.line(cells)
+}
+
+func (t *Table) begin() {
+	if t.header != nil {
+		t.line(t.header)
+		t.header = nil
+	}
+}
+
+func (t *Table) line(cells []string) {
 	for i, cell := range cells {
 		if i > 0 {
 			fmt.Fprint(t.w, "\t")
@@ -190,7 +232,14 @@ func (t *Table) Row(cells ...string) {
 }
 
 // Flush prints the table.
-func (t *Table) Flush() error { return t.w.Flush() }
+func (t *Table) Flush() error {
+	if t.header != nil && t.otherwise != "" {
+		_, err := fmt.Fprintln(t.out, t.otherwise)
+		return err
+	}
+	t.begin()
+	return t.w.Flush()
+}
 
 // Short cuts s to at most n runes, with an ellipsis.
 func Short(s string, n int) string {

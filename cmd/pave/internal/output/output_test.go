@@ -61,6 +61,39 @@ func TestTableAlignsCleanedCells(t *testing.T) {
 	require.Equal(t, "TOOL         CALLS\na\\u001bb     1\nlonger_tool  22\n", out.String())
 }
 
+func TestTableWithoutRowsSaysWhatBringsSome(t *testing.T) {
+	var out bytes.Buffer
+	table := NewTable(&out, "TOOL")
+	table.Otherwise("no tools yet")
+	require.NoError(t, table.Flush())
+	require.Equal(t, "no tools yet\n", out.String())
+
+	out.Reset()
+	table = NewTable(&out, "TOOL")
+	table.Otherwise("no tools yet")
+	table.Row("a")
+	require.NoError(t, table.Flush())
+	require.Equal(t, "TOOL\na\n", out.String())
+}
+
+func TestLinesOfEveryKindOfAnswer(t *testing.T) {
+	for doc, want := range map[string]string{
+		`[{"a": 1}, {"b": [1, 2]}]`:                         "{\"a\":1}\n{\"b\":[1,2]}\n",
+		"{\"items\": [1,\n \"x\"], \"next_cursor\": \"c\"}": "1\n\"x\"\n",
+		`{"items": []}`:                                     "",
+		`[]`:                                                "",
+		"{\"a\":\n12345678901234567890}\n":                  "{\"a\":12345678901234567890}\n",
+		`{"items": {"a": 1}}`:                               "{\"items\":{\"a\":1}}\n",
+		`null`:                                              "null\n",
+		`"rtl ` + "\u202e" + `"`:                            `"rtl \u202e"` + "\n",
+	} {
+		var out bytes.Buffer
+		require.NoError(t, Lines(&out, []byte(doc)), doc)
+		require.Equal(t, want, out.String(), doc)
+	}
+	require.Error(t, Lines(new(bytes.Buffer), []byte("not JSON")))
+}
+
 func TestShort(t *testing.T) {
 	require.Equal(t, "abc", Short("abc", 3))
 	require.Equal(t, "äb…", Short("äbcd", 3))
