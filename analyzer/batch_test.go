@@ -79,6 +79,7 @@ func TestBatchAlone(t *testing.T) {
 	candidates, _ := minedOnly(t, p, memory{"s": s}, bookRoom)
 	c := candidates[0]
 	assert.Equal(t, []any{"miner/batch/room.book+", 1.5, 9}, []any{c.PatternKey, c.Savings.LLMCallsPerRun.Mean, c.Savings.Occurrences})
+	assert.Equal(t, []any{true, 2.5}, []any{c.Savings.PerCall, c.Savings.CallsPerRun.Mean}, "of three calls and of two")
 	sameJSON(t, `{"type":"object","additionalProperties":false,"required":["book_calls"],"properties":{
 		"book_calls":{"description":"One object of arguments for each call of room.book, in order.","type":"array","items":{"type":"object","additionalProperties":false,"required":["day"],"properties":{"day":{"type":"string"}}}}}}`, c.Flow.InputSchema)
 }

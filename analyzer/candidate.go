@@ -67,8 +67,13 @@ type Savings struct {
 	TokensPerRun    Interval // zero Known when tokens were not recorded
 	CostUSDPerRun   Interval
 	LatencyMSPerRun Interval
-	PerWeek         float64 // occurrences per week in the window, 0 when times are unknown
-	Basis           string  // one sentence: what was measured, what is unknown
+	// CallsPerRun are the tool calls of the occurrences that the figures are means of; zero Known where they were not counted.
+	CallsPerRun Interval
+	// PerCall is set of a flow that takes whole calls: its runs make as many as they are given, so that one of n calls saves
+	// (n - 1) / (CallsPerRun - 1) times the figures.
+	PerCall bool
+	PerWeek float64 // occurrences per week in the window, 0 when times are unknown
+	Basis   string  // one sentence: what was measured, what is unknown
 }
 
 // Interval is a mean with its 95 % interval; Known is the number of occurrences behind it.

@@ -348,9 +348,9 @@ func TestCallsOfOneTurnSaveNothing(t *testing.T) {
 
 	none, ok := measureOccurrence(&session("a", []string{`1`, `2`}, []int32{2, 2}).Runs[0], []int{0, 1}, nil)
 	assert.True(t, ok)
-	assert.Equal(t, measure{removed: 0, tokens: unknown, cost: unknown, latencyMS: unknown}, none, "no figures recorded, so none is known")
+	assert.Equal(t, measure{calls: 2, removed: 0, tokens: unknown, cost: unknown, latencyMS: unknown}, none, "no figures recorded, so none is known")
 	zero, _ := measureOccurrence(&session("a", []string{`1`, `2`}, []int32{2, 2}, llm(2, 1, 5, 5, 0.1, time.Second)).Runs[0], []int{0, 1}, nil)
-	assert.Equal(t, measure{}, zero)
+	assert.Equal(t, measure{calls: 2}, zero)
 }
 
 // A cost that was not recorded comes from the tokens, without the cached ones; a recorded one wins.

@@ -12,6 +12,7 @@ import (
 
 // measure is what the model calls between the steps of one occurrence used. A negative figure is unknown.
 type measure struct {
+	calls     int
 	removed   int // distinct assistant turns - 1
 	tokens    float64
 	cost      float64
@@ -51,7 +52,7 @@ func measureOccurrence(run *ingest.AgentRun, calls []int, price PriceFunc) (meas
 	if len(turns) == 0 {
 		return measure{}, false
 	}
-	m := measure{removed: len(turns) - 1}
+	m := measure{calls: len(calls), removed: len(turns) - 1}
 	if m.removed == 0 {
 		// Nothing is saved, which is a figure only where figures are recorded at all.
 		f := turnFigures(run, turns[0], price)
@@ -180,19 +181,20 @@ func savings(p *observer.Pattern, window Window, measured []measure) Savings {
 	if b := p.Batch; b != nil { // elsewhere callers would have nothing to give it
 		s.Occurrences = int(math.Round(float64(p.Occurrences) * float64(b.Several) / float64(b.Examined)))
 	}
-	var calls, tokens, cost, latency []float64
+	var made, calls, tokens, cost, latency []float64
 	averaged, pricedAt := false, ""
 	for _, m := range measured {
-		calls, tokens, cost, latency = append(calls, float64(m.removed)), append(tokens, m.tokens), append(cost, m.cost), append(latency, m.latencyMS)
+		made, calls, tokens, cost, latency = append(made, float64(m.calls)), append(calls, float64(m.removed)), append(tokens, m.tokens), append(cost, m.cost), append(latency, m.latencyMS)
 		averaged, pricedAt = averaged || m.averaged, max(pricedAt, m.pricedAt)
 	}
 	s.LLMCallsPerRun, s.TokensPerRun, s.CostUSDPerRun, s.LatencyMSPerRun = interval(calls), interval(tokens), interval(cost), interval(latency)
+	s.CallsPerRun, s.PerCall = interval(made), p.Batch != nil
 	if weeks := window.To.Sub(window.From).Hours() / (7 * 24); !window.From.IsZero() && !window.To.IsZero() && weeks > 0 {
 		s.PerWeek = float64(s.Occurrences) / weeks
 	}
 	s.Basis = basis(s, len(measured), averaged, pricedAt)
 	if b := p.Batch; b != nil {
-		s.Basis = fmt.Sprintf("callers could have given more than the first call in %d of %d examined occurrences; %s", b.Several, b.Examined, s.Basis)
+		s.Basis = fmt.Sprintf("callers could have given more than the first call in %d of %d examined occurrences, and a run saves by the calls that it is given; %s", b.Several, b.Examined, s.Basis)
 	}
 	return s
 }

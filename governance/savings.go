@@ -32,8 +32,8 @@ type SavingsReport struct {
 }
 
 // FlowSavings sums the runs of one flow version. The measured figures are what the replaced stretches used on
-// average in the recorded sessions, times the runs: in full for a run that succeeded, by finished steps for one
-// that was handed back, nothing for one that failed.
+// average in the recorded sessions, times the runs: in full for a run that succeeded, by finished calls for one that was
+// handed back and for every run of a flow that takes whole calls, nothing for one that failed.
 type FlowSavings struct {
 	Flow, Version                       string
 	Runs, Succeeded, Failed, HandedBack int64

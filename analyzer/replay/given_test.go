@@ -75,6 +75,7 @@ steps:
 `)
 	o = score(session(t, 5, text, set(0, `{"id":"i9"}`), set(1, `{"id":"i6"}`), set(2, `{"id":"i8"}`)), alone)
 	assert.Equal(t, []int{1, 2}, []int{o.Saved, o.Covered}, "the first call is the caller's, i6 is written, i8 is not")
+	assert.Equal(t, 1, o.Windows, "from the second call the list is i6 alone, for which nobody calls a flow; from the third i8 alone")
 }
 
 // TestGivenHandsBackBetween: the agent goes on with another call than the flow's third, so its caller gave none.

@@ -32,6 +32,7 @@ type Match struct {
 
 	arguments []verdict
 	faults    []Fault
+	single    bool // the caller gave whole calls, and one in all
 }
 
 // Reason says what keeps a match from being an application.
@@ -60,11 +61,16 @@ type verdict struct {
 	right bool
 }
 
-// Fits reports whether the match is an application. A run that a guard ends before it saved anything is none.
+// Fits reports whether the match is an application. A run that a guard ends before it saved anything is none, nor is one
+// that is given a single call.
 func (m *Match) Fits() bool { return m.Exact && m.Known && !m.idle() }
 
-// idle reports whether a guard ends the run before it saved anything.
-func (m *Match) idle() bool { return m.HandedBack && m.Saved == 0 }
+// idle reports whether the run saves nothing that could be known before: a guard ends it before it saved anything, or its
+// caller gives a list of one call.
+func (m *Match) idle() bool { return (m.HandedBack || m.single) && m.Saved == 0 }
+
+// useless reports whether nobody would call the flow there, so that the match is no window.
+func (m *Match) useless() bool { return m.Exact && m.Known && m.idle() }
 
 // walk is one way of laying a flow over the calls of a stretch from a position.
 type walk struct {
@@ -400,6 +406,7 @@ func (w *walk) finish() *Match {
 		m.Effects = 0
 	}
 	m.Calls, m.Saved, m.Inputs = w.pos, turns(w.calls[:w.pos])-1, w.inputs
+	m.single = w.pos == 1 && w.flow.steps[0].given != ""
 	m.Known, m.KnownFree = true, true
 	if w.flow.unchecked {
 		m.Exact = true

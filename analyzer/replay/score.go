@@ -197,8 +197,8 @@ func (sc *Scorer) stretch(s *Session, n int, out *Outcome) (strict, free []appli
 		counted := map[string]bool{}
 		for _, i := range candidates {
 			m := sc.lay(sc.flows[i], s, n, from)
-			if m == nil || m.Exact && m.Known && m.idle() {
-				continue // no window, or nobody would call it: it would hand back at once
+			if m == nil || m.useless() {
+				continue
 			}
 			sc.count(i, m, out, counted)
 			switch {
@@ -228,14 +228,14 @@ type Window struct {
 	*Match
 }
 
-// Windows lists every window of every flow in a session.
+// Windows lists every window of every flow in a session, those of one flow by where they begin. They may overlap.
 func (sc *Scorer) Windows(s *Session) []Window {
 	var out []Window
 	for n, stretch := range s.stretches {
 		for from := range stretch {
 			for _, i := range sc.starts[stretch[from].tool] {
 				m := sc.lay(sc.flows[i], s, n, from)
-				if m == nil {
+				if m == nil || m.useless() {
 					continue
 				}
 				w := Window{Flow: i, Match: m}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"pave/executor"
+	"pave/flows"
 	"pave/governance"
 	"pave/governance/store"
 	eventstore "pave/ingest/store"
@@ -109,18 +110,56 @@ func finished(result *executor.RunResult) int {
 	return n
 }
 
-// avoided takes the flow's averages in full for a run that succeeded and by the share of finished steps for one
-// that was handed back: after k of n steps the agent was spared k-1 of the n-1 turns between them.
-func avoided(v *governance.FlowVersion, result *executor.RunResult) Avoided {
-	share := 0.0
-	switch result.Status {
-	case executor.StatusSucceeded:
-		share = 1
-	case executor.StatusHandedBack:
-		if n := len(v.Flow.Steps); n > 1 {
-			share = float64(max(0, finished(result)-1)) / float64(n-1)
+// calls counts the calls of the finished steps; a step that runs once per element makes one for each.
+func calls(flow *flows.Flow, result *executor.RunResult) int {
+	n := 0
+	for i := range result.ExecutionLog {
+		rec := &result.ExecutionLog[i]
+		if !rec.Success || rec.Skipped {
+			continue
+		}
+		if at := rec.StepIndex; at < 0 || at >= len(flow.Steps) || flow.Steps[at].ForEach == nil {
+			n++
+			continue
+		}
+		for k := range rec.Elements {
+			if e := &rec.Elements[k]; e.Success && !e.Skipped {
+				n++
+			}
 		}
 	}
+	return n
+}
+
+// spared is what a run saved as a part of the flow's averages: all of them where it succeeded, unless these go by the
+// calls. One that was handed back after k of n calls spared the agent k-1 of the n-1 decisions between them, n being the
+// calls of the recorded occurrences or, where these were not counted, the steps; it never counts for more than a whole
+// run. Others spared nothing.
+func spared(v *governance.FlowVersion, result *executor.RunResult) float64 {
+	s := &v.Savings
+	switch {
+	case result.Status == executor.StatusSucceeded && !s.PerCall:
+		return 1
+	case result.Status != executor.StatusSucceeded && result.Status != executor.StatusHandedBack:
+		return 0
+	}
+	done, of := finished(result), float64(len(v.Flow.Steps))
+	if s.CallsPerRun.Known > 0 {
+		done, of = calls(v.Flow, result), s.CallsPerRun.Mean
+	}
+	if of <= 1 {
+		return 0
+	}
+	share := float64(max(0, done-1)) / (of - 1)
+	if s.PerCall {
+		return share
+	}
+	return min(1, share)
+}
+
+// avoided takes of the flow's averages what the run spared.
+func avoided(v *governance.FlowVersion, result *executor.RunResult) Avoided {
+	share := spared(v, result)
 	s := &v.Savings
 	return Avoided{
 		LLMCalls: share * s.LLMCallsPerRun.Mean,

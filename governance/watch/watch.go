@@ -173,11 +173,16 @@ func (c *comparison) note(s *ingest.Session) {
 			c.targets[i].Sessions++
 		}
 	}
+	ends := map[int]int{} // of each flow, the last call of the walk before
 	for _, window := range c.scorer.Windows(replay.NewSession(s)) {
 		w := &c.targets[c.of[window.Flow]]
 		if at.Before(w.Target.Since) {
 			continue
 		}
+		if end, walked := ends[window.Flow]; walked && window.Calls[0] <= end {
+			continue // a part of that walk: a list of calls without its first is one, too
+		}
+		ends[window.Flow] = window.Calls[len(window.Calls)-1]
 		exact := window.Exact
 		w.Exact = append(w.Exact, exact)
 		day := w.Days[dayOf(at)]
