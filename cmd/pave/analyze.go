@@ -23,7 +23,7 @@ type analyzeCmd struct {
 	Paths       []string   `arg:"" name:"path" help:"Files, folders or patterns; .gz and .zst are read too."`
 	Format      fileFormat `help:"Format of the files, such as jsonl, traces or claude-code (a wrong one lists all); detected without it." env:"PAVE_FORMAT" placeholder:"FORMAT"`
 	MinSessions int        `help:"A path must occur in this many sessions; 0 takes the default." env:"PAVE_MIN_SESSIONS"`
-	Top         int        `help:"Rows of each list for people." env:"PAVE_TOP" default:"15"`
+	Top         int        `help:"Rows of each list for people; all when negative." env:"PAVE_TOP" default:"15"`
 }
 
 // analysis is what an analysis found, in the forms of the API.
@@ -56,6 +56,9 @@ type candidate struct {
 
 // Run reads the files, mines them in memory and prints what came out. There is no server and nothing is kept.
 func (c *analyzeCmd) Run(e *env) error {
+	if c.MinSessions < 0 {
+		return errUsage(fmt.Sprintf("--min-sessions %d: a count is 0 or more", c.MinSessions))
+	}
 	if err := e.g.Mining.usable(); err != nil {
 		return err
 	}
@@ -67,6 +70,9 @@ func (c *analyzeCmd) Run(e *env) error {
 			return nil
 		})
 	bar.done()
+	if err == nil {
+		err = anyFile(report, c.Paths)
+	}
 	if err != nil {
 		return err
 	}

@@ -4,11 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 
 	"pave/api"
 	"pave/api/gen"
 	"pave/cmd/pave/internal/output"
+	"pave/flows"
 	"pave/governance"
 )
 
@@ -45,7 +47,7 @@ func (c *auditListCmd) Run(e *env) error {
 }
 
 type auditExportCmd struct {
-	To string `help:"File to write; standard output without it." env:"PAVE_TO" placeholder:"FILE"`
+	To string `help:"File to write; standard output without it." env:"PAVE_EXPORT_TO" placeholder:"FILE"`
 }
 
 // Run exports the log.
@@ -91,6 +93,9 @@ func (c *auditVerifyCmd) Run(e *env) error {
 
 func (c *auditVerifyCmd) file(e *env) error {
 	f, err := os.Open(c.File)
+	if errors.Is(err, fs.ErrNotExist) {
+		return flows.NewError(flows.CodeNotFound, fmt.Sprintf("no exported log %q", c.File))
+	}
 	if err != nil {
 		return errUsage("exported log: " + err.Error())
 	}

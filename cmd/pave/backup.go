@@ -7,6 +7,7 @@ import (
 	"pave/api"
 	"pave/cmd/pave/internal/app"
 	"pave/cmd/pave/internal/output"
+	"pave/flows"
 )
 
 type backupCmd struct {
@@ -29,6 +30,9 @@ type restoreCmd struct {
 // Run makes a data directory of a backup.
 func (c *restoreCmd) Run(e *env) error {
 	m, err := app.Restore(e.ctx, c.From, e.g.DataDir)
+	if flows.CodeOf(err) == flows.CodeConflict {
+		return fmt.Errorf("%w: the data directory is made with --data-dir", err)
+	}
 	if err != nil {
 		return err
 	}

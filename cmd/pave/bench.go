@@ -73,7 +73,7 @@ type benchExecutorCmd struct{}
 func (benchExecutorCmd) Run(e *env) error { return runBench(e, bench.Executor{}, "") }
 
 type benchAnalyzerCmd struct {
-	Tools int `help:"Tools to generate." env:"PAVE_TOOLS" default:"500"`
+	Tools int `help:"Tools to generate." env:"PAVE_BENCH_TOOLS" default:"500"`
 }
 
 // Run measures the analyzer of schemas.

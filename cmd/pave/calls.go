@@ -10,10 +10,10 @@ import (
 )
 
 type callsCmd struct {
-	Session string    `help:"Only calls of this session." env:"PAVE_SESSION"`
+	Session string    `help:"Only calls of this session." env:"PAVE_CALL_SESSION"`
 	Agent   string    `help:"Only calls of this agent." env:"PAVE_AGENT"`
-	Tool    string    `help:"Only calls of this tool." env:"PAVE_TOOL"`
-	Status  string    `help:"Only calls that ended so: ok, error, unknown or requested." env:"PAVE_STATUS"`
+	Tool    string    `help:"Only calls of this tool." env:"PAVE_CALL_TOOL"`
+	Status  string    `help:"Only calls that ended so: ok, error, unknown or requested." env:"PAVE_CALL_STATUS"`
 	From    time.Time `help:"Only sessions that started then or later (RFC 3339, or a day of UTC)." env:"PAVE_FROM" placeholder:"TIME"`
 	To      time.Time `help:"Only sessions that started before (RFC 3339, or a day of UTC)." env:"PAVE_TO" placeholder:"TIME"`
 	pageFlags

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -39,6 +40,7 @@ func (e *env) client() (*client, error) {
 	if as == "" && e.g.Key == "" {
 		as = localPrincipal()
 	}
+	_, known := os.Stat(e.g.DataDir)
 	a, err := app.Open(e.ctx, e.appOptions(slog.New(slog.NewTextHandler(e.err, &slog.HandlerOptions{Level: slog.LevelWarn}))))
 	if held := new(app.HeldError); errors.As(err, &held) && held.Address != "" {
 		key := e.g.Key
@@ -52,6 +54,9 @@ func (e *env) client() (*client, error) {
 	}
 	if err != nil {
 		return nil, err
+	}
+	if errors.Is(known, fs.ErrNotExist) { // where there was none, nothing can be listed: it may be the wrong folder
+		fmt.Fprintf(e.err, "pave: made the data directory %s; --data-dir or PAVE_DATA name another\n", e.g.DataDir)
 	}
 	var actor *governance.Actor
 	if e.g.Key == "" {

@@ -21,7 +21,7 @@ import (
 
 type connectCmd struct {
 	Client string        `arg:"" optional:"" help:"Client to connect; without it, all are listed."`
-	Wait   time.Duration `help:"How long to wait for its first telemetry; 0 only prints the settings." env:"PAVE_WAIT" default:"5m"`
+	Wait   time.Duration `help:"How long to wait for its first telemetry; 0 only prints the settings." env:"PAVE_CONNECT_WAIT" default:"5m"`
 }
 
 // connectPoll is the interval of looking for telemetry, connectSettle how long the first is given to be followed by more.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
 
@@ -26,6 +25,7 @@ func (deadLettersListCmd) Run(e *env) error {
 		}
 		return e.printValue(page, func(w io.Writer) error {
 			t := output.NewTable(w, "ID", "RECEIVED", "SIGNAL", "ENCODING", "BYTES", "REASON")
+			t.Otherwise("no request is kept that could not be read")
 			for _, l := range page.Items {
 				t.Row(l.ID, when(l.ReceivedAt), l.Signal, l.Encoding, fmt.Sprint(l.Bytes), l.Reason)
 			}
@@ -56,6 +56,12 @@ type deadLettersRetryCmd struct {
 	All bool     `help:"All of them." env:"PAVE_ALL"`
 }
 
+// retriedLetter is what became of a letter that was taken again.
+type retriedLetter struct {
+	ID string `json:"id"`
+	*gen.DeadLetterRetry
+}
+
 // Run takes letters again; those that still cannot be read stay, and make the command fail after all were tried.
 func (c *deadLettersRetryCmd) Run(e *env) error {
 	return e.withClient(func(cl *client) error {
@@ -68,6 +74,7 @@ func (c *deadLettersRetryCmd) Run(e *env) error {
 				return err
 			}
 		}
+		taken := []retriedLetter{}
 		var failed []error
 		for _, id := range ids {
 			resp, err := check(cl.RetryDeadLetterWithResponse(e.ctx, id))
@@ -76,11 +83,21 @@ func (c *deadLettersRetryCmd) Run(e *env) error {
 				fmt.Fprintf(e.err, "%s stays: %s\n", output.Clean(id), output.Clean(err.Error()))
 				continue
 			}
-			r := resp.JSON200
-			fmt.Fprintf(e.out, "%s: %d records, %d recorded, %d filtered, %d rejected\n", output.Clean(id), r.Records, r.Events, r.Filtered, r.Rejected)
+			taken = append(taken, retriedLetter{id, resp.JSON200})
+		}
+		if err := e.printValue(taken, func(w io.Writer) error {
+			if len(ids) == 0 {
+				fmt.Fprintln(w, "no request is kept that could not be read")
+			}
+			for _, l := range taken {
+				fmt.Fprintf(w, "%s: %d records, %d recorded, %d filtered, %d rejected\n", output.Clean(l.ID), l.Records, l.Events, l.Filtered, l.Rejected)
+			}
+			return nil
+		}); err != nil {
+			return err
 		}
 		if len(failed) > 0 {
-			return errors.Join(fmt.Errorf("%d of %d letters still cannot be read", len(failed), len(ids)), failed[0])
+			return fmt.Errorf("%d of %d letters stay, the first because: %w", len(failed), len(ids), failed[0])
 		}
 		return nil
 	})

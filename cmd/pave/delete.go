@@ -27,14 +27,20 @@ backups.`
 
 // Run deletes recorded sessions and prints the receipt.
 func (c *deleteCmd) Run(e *env) error {
-	if len(c.Sessions) == 0 && c.User == "" && c.From.IsZero() && c.To.IsZero() {
+	timed := !c.From.IsZero() || !c.To.IsZero()
+	switch {
+	case len(c.Sessions) == 0 && c.User == "" && !timed:
 		return errUsage("say what to delete: sessions, --user or --to\n")
+	case len(c.Sessions) > 0 && (c.User != "" || timed):
+		return errUsage("name sessions, or give --user, --from and --to, not both")
+	case timed && c.User == "" && c.To.IsZero():
+		return errUsage("a deletion by time needs its end, --to")
 	}
 	if !c.Yes {
 		return errUsage("this deletes " + c.asked() + " for good; add --yes to do it\n")
 	}
 	return e.withClient(func(cl *client) error {
-		if len(c.Sessions) == 1 && c.User == "" && c.From.IsZero() && c.To.IsZero() {
+		if len(c.Sessions) == 1 {
 			resp, err := check(cl.DeleteSessionWithResponse(e.ctx, c.Sessions[0]))
 			if err != nil {
 				return err
@@ -52,7 +58,11 @@ func (c *deleteCmd) Run(e *env) error {
 
 // asked says in words what is to be deleted.
 func (c *deleteCmd) asked() string {
-	if len(c.Sessions) > 0 {
+	switch len(c.Sessions) {
+	case 0:
+	case 1:
+		return "session " + output.Clean(c.Sessions[0])
+	default:
 		return fmt.Sprintf("%d named sessions", len(c.Sessions))
 	}
 	text := "every session"

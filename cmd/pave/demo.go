@@ -16,7 +16,7 @@ type demoCmd struct {
 type demoPlayCmd struct {
 	Chserver string `help:"Program that serves the ClickHouse library; the demo starts it and uses it as event store." env:"PAVE_CHSERVER" placeholder:"PROGRAM"`
 	Tickets  int    `help:"Tickets that the agents work." env:"PAVE_TICKETS" default:"420"`
-	Runs     int    `help:"Runs of each promoted flow on fresh tickets." env:"PAVE_RUNS" default:"20"`
+	Runs     int    `help:"Runs of each promoted flow on fresh tickets." env:"PAVE_DEMO_RUNS" default:"20"`
 	Keep     bool   `help:"Keep the data directory." env:"PAVE_KEEP"`
 }
 

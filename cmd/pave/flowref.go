@@ -18,7 +18,7 @@ import (
 
 // libraryFlags name the files that a command works with instead of what is registered.
 type libraryFlags struct {
-	Tools []string `help:"Tool files or folders to take instead of the registered tools." env:"PAVE_TOOLS" placeholder:"PATH"`
+	Tools []string `help:"Tool files or folders to take instead of the registered tools." env:"PAVE_TOOL_FILES" placeholder:"PATH"`
 	Flows []string `help:"Flow files or folders in which sub-flows are found, with --tools." env:"PAVE_FLOWS" placeholder:"PATH"`
 }
 

@@ -43,6 +43,7 @@ func (c *flowsListCmd) Run(e *env) error {
 		}
 		return e.print(resp.GetBody(), func(w io.Writer) error {
 			t := output.NewTable(w, "FLOW", "ACTIVE", "STATUS", "PATH", "VERSIONS", "DESCRIPTION")
+			t.Otherwise("no flow; a proposal becomes one with pave promote")
 			for _, f := range resp.JSON200.Items {
 				versions := make([]string, len(f.Versions))
 				for i, v := range f.Versions {

@@ -18,6 +18,7 @@ func (c *flowsCapabilitiesCmd) Run(e *env) error {
 		}
 		return e.print(resp.GetBody(), func(w io.Writer) error {
 			t := output.NewTable(w, "CAPABILITY", "FLOW", "SIDE EFFECTS", "APPROVAL", "DESCRIPTION")
+			t.Otherwise("no active flow has a capability id")
 			for _, item := range resp.JSON200.Items {
 				t.Row(item.ID, item.Name+"@"+item.Version, string(item.Safety.SideEffects), yesNo(item.Safety.RequiresApproval), output.Short(item.Description, 60))
 			}

@@ -112,7 +112,7 @@ func diagnosticTable(w io.Writer, list []gen.Diagnostic) error {
 
 type flowsCheckCmd struct {
 	Paths []string `arg:"" name:"path" help:"Flow files or folders."`
-	Tools []string `help:"Tool files or folders that the flows are compiled against." required:"" env:"PAVE_TOOLS" placeholder:"PATH"`
+	Tools []string `help:"Tool files or folders that the flows are compiled against." required:"" env:"PAVE_TOOL_FILES" placeholder:"PATH"`
 }
 
 // Run compiles every flow of the files against the tools of files; it needs no server and no data directory. One

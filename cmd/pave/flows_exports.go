@@ -1,9 +1,10 @@
 package main
 
 import (
-	"net/http"
+	"io"
 
 	"pave/api/gen"
+	"pave/cmd/pave/internal/output"
 )
 
 type flowsExportAllCmd struct {
@@ -13,13 +14,25 @@ type flowsExportAllCmd struct {
 // Run prints all active flows as one document.
 func (c *flowsExportAllCmd) Run(e *env) error {
 	return e.withClient(func(cl *client) error {
-		var resp *http.Response
-		var err error
-		if c.For == "openapi" {
-			resp, err = cl.ExportOpenAPI(e.ctx)
-		} else {
-			resp, err = cl.ExportTools(e.ctx, &gen.ExportToolsParams{For: gen.ExportToolsParamsFor(c.For)})
+		doc, err := c.document(e, cl)
+		if err != nil {
+			return err
 		}
-		return e.copyAnswer(resp, err)
+		return e.print(doc, func(w io.Writer) error { return output.JSON(w, doc) })
 	})
+}
+
+func (c *flowsExportAllCmd) document(e *env, cl *client) ([]byte, error) {
+	if c.For == "openapi" {
+		resp, err := check(cl.ExportOpenAPIWithResponse(e.ctx))
+		if err != nil {
+			return nil, err
+		}
+		return resp.GetBody(), nil
+	}
+	resp, err := check(cl.ExportToolsWithResponse(e.ctx, &gen.ExportToolsParams{For: gen.ExportToolsParamsFor(c.For)}))
+	if err != nil {
+		return nil, err
+	}
+	return resp.GetBody(), nil
 }

@@ -35,7 +35,7 @@ func (c *flowsStatusCmd) Run(e *env) error {
 
 type flowsRollbackCmd struct {
 	Flow        string `arg:"" help:"NAME."`
-	To          string `help:"Version to run from now on; without it the newest before the active one." env:"PAVE_TO" placeholder:"VERSION"`
+	To          string `help:"Version to run from now on; without it the newest before the active one." env:"PAVE_ROLLBACK_TO" placeholder:"VERSION"`
 	Reason      string `help:"Why." env:"PAVE_REASON"`
 	AcceptDrift bool   `help:"Pin that version's tools as they are now." env:"PAVE_ACCEPT_DRIFT"`
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/schollz/progressbar/v3"
 
@@ -13,6 +14,7 @@ import (
 	"pave/api/gen"
 	"pave/cmd/pave/internal/app"
 	"pave/cmd/pave/internal/output"
+	"pave/flows"
 	"pave/ingest"
 	"pave/ingest/transcript"
 )
@@ -67,7 +69,19 @@ func (c *importCmd) read(e *env, emit func([]ingest.Event) error) (*transcript.R
 	}
 	report, err := transcript.Import(e.ctx, c.Paths, transcript.Options{Format: transcript.Format(c.Format), Mapping: own.Mapping, Limits: own.Limits, Progress: bar.show}, emit)
 	bar.done()
+	if err == nil {
+		err = anyFile(report, c.Paths)
+	}
 	return report, err
+}
+
+// anyFile is an error where folders hold no file that is read.
+func anyFile(report *transcript.Report, paths []string) error {
+	if len(report.Files) > 0 {
+		return nil
+	}
+	return flows.NewError(flows.CodeNotFound, fmt.Sprintf("no recording is in %s: the names of recordings end in .json, .jsonl, .ndjson, .pb, .binpb, .traj or .csv, and in .gz or .zst behind that",
+		output.Clean(strings.Join(paths, ", "))))
 }
 
 // dryRun assembles in memory and prints the calls, or only the counts.
@@ -197,7 +211,11 @@ func rejectedStatus(e *env, report *transcript.Report) error {
 	if more := report.RejectedCount - len(report.Rejected); more > 0 {
 		fmt.Fprintf(e.err, "pave: and %d more\n", more)
 	}
-	fmt.Fprintf(e.err, "pave: %d records rejected, the others were taken\n", report.RejectedCount)
+	others := "the others were taken"
+	if report.Events == 0 {
+		others = "no other was there"
+	}
+	fmt.Fprintf(e.err, "pave: %d records rejected, %s\n", report.RejectedCount, others)
 	return errExit(api.ExitInvalid)
 }
 

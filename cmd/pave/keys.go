@@ -25,6 +25,9 @@ type keysCreateCmd struct {
 
 // Run makes a key. In the table form only the secret goes to standard output, so that it can be captured.
 func (c *keysCreateCmd) Run(e *env) error {
+	if c.Expires < 0 {
+		return errUsage(fmt.Sprintf("--expires %s: the key would be expired; give a time to come", c.Expires))
+	}
 	body := gen.APIKeyCreate{Principal: c.Principal}
 	for _, s := range c.Scopes {
 		body.Scopes = append(body.Scopes, gen.Scope(s))

@@ -19,7 +19,7 @@ type mineCmd struct {
 	Incremental bool      `help:"Count the days that changed only, where that is enough (through a server)." env:"PAVE_INCREMENTAL"`
 	Explain     *string   `help:"Mine nothing; say why a path was or was not proposed, such as 'find_user > get_user'." env:"PAVE_EXPLAIN" placeholder:"PATTERN" xor:"what"`
 	WhyNot      bool      `help:"Mine nothing; list the frequent paths that the last pass did not propose, and what blocks each." env:"PAVE_WHY_NOT" xor:"what"`
-	Status      bool      `help:"Mine nothing; say how the mining loop of the server stands." env:"PAVE_STATUS" xor:"what"`
+	Status      bool      `help:"Mine nothing; say how the mining loop of the server stands." env:"PAVE_MINE_STATUS" xor:"what"`
 	Pass        string    `help:"Mine nothing; show what this pass found." env:"PAVE_PASS" placeholder:"ID" xor:"what"`
 	Passes      bool      `help:"Mine nothing; list the passes, the newest first." env:"PAVE_PASSES" xor:"what"`
 	Follow      string    `help:"Mine nothing; show this pass as it goes on." env:"PAVE_FOLLOW" placeholder:"ID" xor:"what"`
@@ -28,6 +28,9 @@ type mineCmd struct {
 
 // Run mines and waits for the end of the pass, or answers a question about mining.
 func (c *mineCmd) Run(e *env) error {
+	if c.asks() && (!c.From.IsZero() || !c.To.IsZero() || c.MinSessions != 0 || c.MaxLength != 0 || c.Incremental) {
+		return errUsage("--from, --to, --min-sessions, --max-length and --incremental are for mining, not for questions about it")
+	}
 	if c.Settings {
 		settings := e.g.Mining.list()
 		return e.printValue(settings, func(w io.Writer) error { return printMiningSettings(w, settings) })
@@ -56,6 +59,11 @@ func (c *mineCmd) Run(e *env) error {
 		}
 		return c.mine(e, cl)
 	})
+}
+
+// asks reports whether nothing is to be mined.
+func (c *mineCmd) asks() bool {
+	return c.Explain != nil || c.WhyNot || c.Status || c.Pass != "" || c.Passes || c.Follow != "" || c.Settings
 }
 
 func (c *mineCmd) mine(e *env, cl *client) error {

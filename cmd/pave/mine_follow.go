@@ -21,6 +21,7 @@ func passes(e *env, cl *client) error {
 	}
 	return e.print(resp.GetBody(), func(w io.Writer) error {
 		t := output.NewTable(w, "PASS", "STATUS", "STARTED", "BY", "MODE", "CANDIDATES")
+		t.Otherwise("no pass; pave mine makes one")
 		for _, m := range resp.JSON200.Items {
 			t.Row(m.ID, string(m.Status), when(m.StartedAt), m.StartedBy, dash(string(m.Mode)), fmt.Sprint(m.Candidates))
 		}

@@ -19,6 +19,15 @@ type paramFlags struct {
 
 // params reads the flags as a JSON object, nil when there are none.
 func (p *paramFlags) params() (json.RawMessage, error) {
+	values, err := p.paramValues()
+	if err != nil || values == nil {
+		return nil, err
+	}
+	return value.Encode(values), nil
+}
+
+// paramValues reads the flags, nil when there are none.
+func (p *paramFlags) paramValues() (map[string]any, error) {
 	out := map[string]any{}
 	for _, from := range []struct {
 		flag    string
@@ -43,7 +52,7 @@ func (p *paramFlags) params() (json.RawMessage, error) {
 	if len(out) == 0 {
 		return nil, nil
 	}
-	return value.Encode(out), nil
+	return out, nil
 }
 
 func paramText(text string) (any, error) {

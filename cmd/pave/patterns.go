@@ -26,6 +26,7 @@ func (c *patternsListCmd) Run(e *env) error {
 		}
 		return e.print(resp.GetBody(), func(w io.Writer) error {
 			t := output.NewTable(w, "PATTERN", "PATH", "OCCURRENCES", "SESSIONS", "SCORE")
+			t.Otherwise("no pattern; pave mine looks for them")
 			for _, p := range resp.JSON200.Items {
 				t.Row(p.ID, output.Short(pathOf(p.Tools), 80), fmt.Sprint(p.Occurrences), fmt.Sprint(p.Sessions), fmt.Sprintf("%.1f", p.Score))
 			}
@@ -111,6 +112,7 @@ func (c *toolsCompatibleCmd) Run(e *env) error {
 		}
 		return e.print(resp.GetBody(), func(w io.Writer) error {
 			t := output.NewTable(w, "TOOL", "FIELD", "FILLS", "INPUT", "SCORE", "BY")
+			t.Otherwise("no result fills an input of another tool, by their schemas")
 			for _, x := range resp.JSON200.Items {
 				t.Row(x.Producer, dash(x.Pointer), x.Consumer, x.Input, fmt.Sprintf("%.1f", x.Score), x.Rule)
 			}
@@ -139,6 +141,7 @@ func (c *toolsChainsCmd) Run(e *env) error {
 		}
 		return e.print(resp.GetBody(), func(w io.Writer) error {
 			t := output.NewTable(w, "CHAIN", "SCORE")
+			t.Otherwise("no sequence of tools fits together, by their schemas")
 			for _, x := range resp.JSON200.Items {
 				t.Row(pathOf(x.Tools), fmt.Sprintf("%.1f", x.Score))
 			}

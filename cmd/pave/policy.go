@@ -2,14 +2,17 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"slices"
 	"strings"
 
 	"pave/api/gen"
 	"pave/cmd/pave/internal/app"
 	"pave/cmd/pave/internal/output"
+	"pave/flows"
 )
 
 type policyCmd struct {
@@ -37,6 +40,9 @@ type policySetCmd struct {
 // Run replaces the policy as it is now.
 func (c *policySetCmd) Run(e *env) error {
 	policy, err := app.ReadPolicy(c.File)
+	if errors.Is(err, fs.ErrNotExist) {
+		return flows.NewError(flows.CodeNotFound, fmt.Sprintf("no policy file %q", c.File))
+	}
 	if err != nil {
 		return invalidInput(err.Error())
 	}

@@ -51,6 +51,7 @@ func (c *proposalsListCmd) Run(e *env) error {
 		}
 		return e.print(resp.GetBody(), func(w io.Writer) error {
 			t := output.NewTable(w, "ID", "STATE", "SOURCE", "FLOW", "PATH", "SEEN", "SESSIONS", "EXACT", "LLM CALLS/RUN", "SAFETY", "APPROVALS", "UNBOUND")
+			t.Otherwise("no proposal; pave mine makes them of recorded sessions, and --state all shows those that are closed")
 			for _, p := range resp.JSON200.Items {
 				t.Row(p.ID, string(p.State), string(p.Source), p.FlowName, output.Short(pathOf(p.Tools), 60),
 					fmt.Sprint(p.Occurrences), fmt.Sprint(p.Sessions), share(p.Explained, p.Sampled),

@@ -75,9 +75,9 @@ func (c *proposalsEditCmd) Run(e *env) error {
 
 type proposalsAssignCmd struct {
 	ID       string   `arg:"" help:"Proposal: its id, a unique beginning of it, or its flow's name."`
-	To       *string  `help:"Who is to look at it; \"\" for nobody." placeholder:"PRINCIPAL" env:"PAVE_TO"`
-	Label    []string `help:"Its labels from now on." env:"PAVE_LABEL"`
-	NoLabels bool     `help:"Take all labels off." env:"PAVE_NO_LABELS"`
+	To       *string  `help:"Who is to look at it; \"\" for nobody." placeholder:"PRINCIPAL" env:"PAVE_ASSIGN_TO"`
+	Label    []string `help:"Its labels from now on." env:"PAVE_LABEL" xor:"labels"`
+	NoLabels bool     `help:"Take all labels off." env:"PAVE_NO_LABELS" xor:"labels"`
 	Owner    *string  `help:"The flow's owner, who must approve a destructive flow." placeholder:"PRINCIPAL" env:"PAVE_OWNER"`
 }
 
@@ -243,6 +243,7 @@ func (c *proposalsRejectedCmd) Run(e *env) error {
 		}
 		return e.print(resp.GetBody(), func(w io.Writer) error {
 			t := output.NewTable(w, "PROPOSAL", "FLOW", "STATE", "BY", "AT", "WHY", "COMES BACK WHEN")
+			t.Otherwise("nothing was rejected")
 			for _, j := range resp.JSON200.Items {
 				t.Row(j.ProposalID, j.FlowName, string(j.State), j.By, when(j.At), output.Short(j.Reason, 60), strings.Join(j.Lifts, "; or "))
 			}

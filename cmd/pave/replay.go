@@ -15,7 +15,7 @@ import (
 
 type replayCmd struct {
 	ID     string `arg:"" optional:"" help:"The run's id."`
-	From   int    `help:"Take the outputs of the steps before this one from the record." env:"PAVE_FROM"`
+	From   int    `help:"Take the outputs of the steps before this one from the record." env:"PAVE_REPLAY_FROM"`
 	Verify string `help:"A run record, as pave run -o json prints it, to replay in this process instead." env:"PAVE_VERIFY" placeholder:"FILE"`
 	Faked  bool   `help:"With --verify: the record answers instead of the tools." env:"PAVE_FAKED"`
 	libraryFlags
@@ -27,6 +27,9 @@ type replayCmd struct {
 func (c *replayCmd) Run(e *env) error {
 	if (c.ID == "") == (c.Verify == "") {
 		return errUsage("give a run's id or --verify FILE")
+	}
+	if c.From < 0 {
+		return errUsage(fmt.Sprintf("--from %d: steps are counted from 0", c.From))
 	}
 	if c.Verify == "" {
 		if c.offline() || c.Faked || c.Force || c.Fixtures != "" {
@@ -63,6 +66,10 @@ func (c *replayCmd) remote(e *env) error {
 
 // local replays a record of a file.
 func (c *replayCmd) local(e *env) error {
+	params, err := c.paramValues()
+	if err != nil {
+		return err
+	}
 	data, err := readFile("run record", c.Verify)
 	if err != nil {
 		return err
@@ -88,7 +95,7 @@ func (c *replayCmd) local(e *env) error {
 		return err
 	}
 	defer closeTools()
-	report, err := engine.Replay(e.ctx, plan, recorded, executor.ReplayOptions{ReuseBefore: c.From, Force: forced})
+	report, err := engine.Replay(e.ctx, plan, recorded, executor.ReplayOptions{ReuseBefore: c.From, Force: forced, DynamicParams: params})
 	if err != nil {
 		return err
 	}

@@ -27,7 +27,7 @@ type runCmd struct {
 	Stream         bool   `help:"Show the run's events as they happen; with -o jsonl as lines on standard output." env:"PAVE_STREAM"`
 	Abort          bool   `help:"With --dry-run: end at a tool that has side effects and no preview, instead of skipping it." env:"PAVE_ABORT"`
 	Wait           string `help:"Let the run go on by itself and wait no longer than this for its end, such as 10s; only with a server." env:"PAVE_WAIT" placeholder:"TIME"`
-	Force          bool   `help:"Run NAME@VERSION although it is not active, to look into it; needs the scope promote, and the audit log has it." env:"PAVE_FORCE"`
+	Force          bool   `help:"Run NAME@VERSION although it is not active, to look into it; needs the scope promote, and the audit log has it." env:"PAVE_RUN_FORCE"`
 	Session        string `help:"The conversation that the run belongs to; a flow that is being rolled out keeps one version for it." env:"PAVE_SESSION" placeholder:"ID"`
 	IdempotencyKey string `help:"Run once for this key; repeats get the first answer." env:"PAVE_IDEMPOTENCY_KEY"`
 	paramFlags

@@ -37,6 +37,7 @@ func (c *runsListCmd) Run(e *env) error {
 		}
 		return e.print(resp.GetBody(), func(w io.Writer) error {
 			t := output.NewTable(w, "ID", "FLOW", "STATUS", "STARTED", "MS", "CALLER", "LLM CALLS AVOIDED")
+			t.Otherwise("no run")
 			for _, r := range resp.JSON200.Items {
 				status := string(r.Status)
 				if r.DryRun {

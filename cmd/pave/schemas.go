@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"strings"
 
 	"pave/api/gen"
 	"pave/cmd/pave/internal/output"
@@ -26,7 +27,8 @@ func (c *schemasListCmd) Run(e *env) error {
 			return err
 		}
 		return e.print(resp.GetBody(), func(w io.Writer) error {
-			t := output.NewTable(w, "SCHEMA", "REVISION", "")
+			t := output.NewTable(w, "SCHEMA", "REVISION", "CONTENT")
+			t.Otherwise("no schema; pave schemas put registers them")
 			for _, s := range resp.JSON200.Items {
 				t.Row(s.Name, fmt.Sprint(s.Revision), output.Short(string(s.Schema), 80))
 			}
@@ -87,7 +89,7 @@ func (c *schemasPutCmd) Run(e *env) error {
 			return err
 		}
 		return e.print(resp.GetBody(), func(w io.Writer) error {
-			_, err := fmt.Fprintf(w, "schema %s, revision %s\n", output.Clean(c.Name), resp.HTTPResponse.Header.Get("ETag"))
+			_, err := fmt.Fprintf(w, "schema %s, revision %s\n", output.Clean(c.Name), strings.Trim(resp.HTTPResponse.Header.Get("ETag"), `"`))
 			return err
 		})
 	})

@@ -154,8 +154,8 @@ func (c *serveCmd) check(g *globals) []string {
 	if g.Server != "" {
 		fault("server", "serve works on the data directory; leave it out")
 	}
-	if g.Clickhouse != "" && !strings.Contains(g.Clickhouse, "://") {
-		fault("clickhouse", "%q is not a DSN such as clickhouse://127.0.0.1:9000/pave", g.Clickhouse)
+	if g.Clickhouse != "" {
+		problems = append(problems, app.CheckDSN(g.Clickhouse)...)
 	}
 	g.Mining.check(fault)
 	problems = append(problems, app.CheckEgress(g.EgressAllow)...)

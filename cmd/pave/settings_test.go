@@ -71,6 +71,34 @@ func TestEveryFlagHasAVariable(t *testing.T) {
 	}
 }
 
+// A variable that several commands read means the same to all of them: it is the variable of one flag with one type of
+// value. One that is set for the service, such as PAVE_TOOLS, does not change what another command works with.
+func TestSharedVariablesHaveOneMeaning(t *testing.T) {
+	parser, err := kong.New(&cli{}, kong.Name("pave"))
+	require.NoError(t, err)
+	meaning := map[string]string{}
+	shared := 0
+	var walk func(node *kong.Node)
+	walk = func(node *kong.Node) {
+		for _, flag := range node.Flags {
+			if len(flag.Envs) == 0 {
+				continue
+			}
+			this := fmt.Sprintf("--%s %s", flag.Name, strings.TrimPrefix(flag.Target.Type().String(), "*"))
+			if other, ok := meaning[flag.Envs[0]]; ok {
+				shared++
+				require.Equal(t, other, this, "%s of %s", flag.Envs[0], node.Path())
+			}
+			meaning[flag.Envs[0]] = this
+		}
+		for _, child := range node.Children {
+			walk(child)
+		}
+	}
+	walk(parser.Model.Node)
+	require.Greater(t, shared, 20)
+}
+
 // The list of settings in the documentation is the one of the program.
 func TestMiningSettingsAreDocumented(t *testing.T) {
 	doc, err := os.ReadFile(filepath.Join("..", "..", "observer", "README.md"))

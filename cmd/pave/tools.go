@@ -115,6 +115,9 @@ func readToolFiles(paths []string) ([]byte, error) {
 			if err != nil {
 				return nil, errUsage("tool file: " + err.Error())
 			}
+			if _, err := flows.ParseToolFile(raw); err != nil { // of the whole it would not say in which file
+				return nil, fmt.Errorf("%s: %w", file, err)
+			}
 			fmt.Fprintf(&doc, "---\n%s\n", raw)
 		}
 	}
@@ -159,6 +162,7 @@ func (c *toolsListCmd) Run(e *env) error {
 		}
 		return e.print(resp.GetBody(), func(w io.Writer) error {
 			t := output.NewTable(w, "TOOL", "ORIGIN", "BOUND", "SAFETY", "REVISION", "UPDATED")
+			t.Otherwise("no tool; recorded calls bring some, and pave tools apply declares them")
 			for _, tool := range resp.JSON200.Items {
 				t.Row(tool.Name, string(tool.Origin), yesNo(tool.Bound), dash(string(tool.Safety)), fmt.Sprint(tool.Revision), when(tool.UpdatedAt))
 			}

@@ -65,6 +65,10 @@ func (c *toolsServersCmd) Run(e *env) error {
 			return err
 		}
 		return e.print(resp.GetBody(), func(w io.Writer) error {
+			if len(resp.JSON200.Items) == 0 {
+				_, err := fmt.Fprintln(w, "no MCP server; a tool file declares one (kind: MCPServer)")
+				return err
+			}
 			for _, s := range resp.JSON200.Items {
 				fmt.Fprintf(w, "%s (%s): %d tools\n", output.Clean(s.Name), s.Transport, len(s.Tools))
 				if err := printDiscovered(w, s.Tools); err != nil {
@@ -133,7 +137,7 @@ func (c *toolsDriftCmd) Run(e *env) error {
 type toolsPinCmd struct {
 	Name  string `arg:"" help:"The tool's name."`
 	MCP   string `help:"The MCP server, when several list a tool of this name." env:"PAVE_MCP_SERVER" name:"mcp" placeholder:"SERVER"`
-	Force bool   `help:"Accept a definition that does not take what agents were seen sending." env:"PAVE_FORCE"`
+	Force bool   `help:"Accept a definition that does not take what agents were seen sending." env:"PAVE_PIN_FORCE"`
 }
 
 // Run accepts a definition.

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"pave/api/gen"
@@ -52,7 +53,11 @@ func (whoamiCmd) Run(e *env) error {
 			return err
 		}
 		return e.print(resp.GetBody(), func(w io.Writer) error {
-			_, err := fmt.Fprintf(w, "%s: %v\n", output.Clean(resp.JSON200.Principal), resp.JSON200.Scopes)
+			scopes := make([]string, len(resp.JSON200.Scopes))
+			for i, s := range resp.JSON200.Scopes {
+				scopes[i] = string(s)
+			}
+			_, err := fmt.Fprintf(w, "%s: %s\n", output.Clean(resp.JSON200.Principal), dash(strings.Join(scopes, ", ")))
 			return err
 		})
 	})

@@ -60,6 +60,7 @@ func (webhooksListCmd) Run(e *env) error {
 
 func webhookTable(w io.Writer, hooks ...gen.Webhook) error {
 	t := output.NewTable(w, "ID", "URL", "EVENTS", "STATE", "FAILING SINCE", "REASON")
+	t.Otherwise("no webhook")
 	for _, h := range hooks {
 		events := make([]string, len(h.Events))
 		for i, event := range h.Events {
@@ -91,15 +92,18 @@ func (c *webhooksShowCmd) Run(e *env) error {
 
 type webhooksUpdateCmd struct {
 	ID     string   `arg:"" help:"The webhook's id."`
-	URL    *string  `help:"Another URL." env:"PAVE_URL"`
-	Events []string `help:"Only these events from now on." env:"PAVE_EVENTS"`
-	All    bool     `help:"All events from now on." env:"PAVE_ALL"`
+	URL    *string  `help:"Another URL." env:"PAVE_WEBHOOK_URL"`
+	Events []string `help:"Only these events from now on." env:"PAVE_EVENTS" xor:"events"`
+	All    bool     `help:"All events from now on." env:"PAVE_ALL_EVENTS" xor:"events"`
 	Secret *string  `help:"Another key of the signatures." env:"PAVE_SECRET"`
-	State  string   `help:"active or paused." enum:",active,paused" default:"" env:"PAVE_STATE"`
+	State  string   `help:"active or paused." enum:",active,paused" default:"" env:"PAVE_WEBHOOK_STATE"`
 }
 
 // Run changes the webhook as it is now.
 func (c *webhooksUpdateCmd) Run(e *env) error {
+	if c.URL == nil && c.Secret == nil && c.State == "" && !c.All && len(c.Events) == 0 {
+		return errUsage("give --url, --events, --all, --secret or --state")
+	}
 	body := gen.WebhookUpdate{URL: c.URL, Secret: c.Secret}
 	if len(c.Events) > 0 || c.All {
 		events := []gen.WebhookEvent{}
@@ -165,6 +169,7 @@ func (c *webhooksDeliveriesCmd) Run(e *env) error {
 
 func deliveryTable(w io.Writer, deliveries ...gen.Delivery) error {
 	t := output.NewTable(w, "ID", "EVENT", "AT", "STATE", "ATTEMPTS", "STATUS", "NEXT", "ERROR")
+	t.Otherwise("no delivery")
 	for _, d := range deliveries {
 		status := "-"
 		if d.Status != 0 {

@@ -32,6 +32,7 @@ func (c *workersListCmd) Run(e *env) error {
 		}
 		return e.print(resp.GetBody(), func(w io.Writer) error {
 			t := output.NewTable(w, "POOL", "QUEUED", "OLDEST", "LEASED", "WORKERS", "POLLED", "GIVEN", "EXPIRED")
+			t.Otherwise("no pool; one is there once a tool's binding names it and a worker asks for its calls")
 			for _, p := range resp.JSON200.Items {
 				oldest := time.Duration(p.OldestMs) * time.Millisecond
 				t.Row(p.Pool, fmt.Sprint(p.Queued), oldest.Round(100*time.Millisecond).String(), fmt.Sprint(p.Leased), dash(strings.Join(p.Workers, " ")),
@@ -50,7 +51,15 @@ type workersRunCmd struct {
 
 // Run takes calls one after another until it is interrupted.
 func (c *workersRunCmd) Run(e *env) error {
+	for name, program := range c.Tool {
+		if _, err := exec.LookPath(program); err != nil {
+			return errUsage(fmt.Sprintf("--tool %s: %v", output.Clean(name), err))
+		}
+	}
 	return e.withClient(func(cl *client) error {
+		if cl.local {
+			return errUsage("workers take their calls from a server; start one with pave serve, or name it with --server")
+		}
 		poll := gen.WorkerPoll{Worker: c.Worker}
 		for name := range c.Tool {
 			poll.Tools = append(poll.Tools, name)

@@ -19,7 +19,6 @@ import (
 	"pave/api"
 	"pave/api/flowmcp"
 	"pave/executor/bind"
-	"pave/flows"
 	"pave/governance"
 	"pave/governance/loop"
 	"pave/governance/replays"
@@ -31,8 +30,6 @@ import (
 	"pave/ingest/assembly"
 	"pave/ingest/otlp"
 	"pave/ingest/store"
-	"pave/ingest/store/clickhouse"
-	"pave/ingest/store/sqlite"
 )
 
 // Options say how to open a data directory.
@@ -153,40 +150,6 @@ func (a *App) openState(ctx context.Context) (err error) {
 	}
 	a.defers(a.state.Close)
 	return nil
-}
-
-func (a *App) openEvents(ctx context.Context) (err error) {
-	if a.opts.ClickHouse != "" {
-		a.events, err = clickhouse.Open(ctx, clickhouse.Config{DSN: a.opts.ClickHouse,
-			SpoolPath: filepath.Join(a.opts.DataDir, spoolFile), Logger: a.log})
-	} else if spool := filepath.Join(a.opts.DataDir, spoolFile); exists(spool) {
-		// Quietly opening an empty SQLite store would answer as if nothing had ever been recorded.
-		return flows.NewError(flows.CodeConflict, fmt.Sprintf("the events of this data directory are on ClickHouse: give --clickhouse DSN"+
-			" (or PAVE_CLICKHOUSE, or clickhouse in the settings file); to go on with SQLite instead, remove %s and what it still holds", spool))
-	} else {
-		file := filepath.Join(a.opts.DataDir, eventsFile)
-		if a.known && empty(file) {
-			a.log.WarnContext(ctx, "the data directory has a state and no recorded calls: "+eventsFile+" is missing or empty. "+
-				"If calls were recorded here, stop and restore it from a backup; an empty one is made now", "data_dir", a.opts.DataDir)
-		}
-		a.events, err = sqlite.Open(ctx, file, sqlite.Options{})
-	}
-	if err != nil {
-		return err
-	}
-	a.defers(a.events.Close)
-	return nil
-}
-
-// empty reports a file that is not there or holds nothing.
-func empty(path string) bool {
-	info, err := os.Stat(path)
-	return err != nil || info.Size() == 0
-}
-
-func exists(path string) bool {
-	_, err := os.Stat(path)
-	return err == nil
 }
 
 func (a *App) openRecorder(context.Context) error {

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"reflect"
+	"strings"
 
 	"gopkg.in/yaml.v3"
 
@@ -27,6 +29,9 @@ func ReadPolicy(path string) (governance.Policy, error) {
 	if tree == nil {
 		return policy, nil
 	}
+	if _, ok := tree.(map[string]any); !ok {
+		return policy, fmt.Errorf("%s: must be a mapping of settings, such as min_replay_exact: 0.9", path)
+	}
 	doc, err := json.Marshal(tree)
 	if err != nil {
 		return policy, fmt.Errorf("%s: %w", path, err)
@@ -34,7 +39,10 @@ func ReadPolicy(path string) (governance.Policy, error) {
 	d := json.NewDecoder(bytes.NewReader(doc))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&policy); err != nil {
-		return policy, fmt.Errorf("%s: %w", path, err)
+		if wrong := new(json.UnmarshalTypeError); errors.As(err, &wrong) {
+			return policy, fmt.Errorf("%s: %s: a %s does not fit", path, wrong.Field, wrong.Value)
+		}
+		return policy, fmt.Errorf("%s: %s", path, strings.TrimPrefix(err.Error(), "json: "))
 	}
 	if err := policy.Check(); err != nil {
 		return policy, fmt.Errorf("%s: %w", path, err)
