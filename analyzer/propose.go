@@ -69,6 +69,7 @@ func Propose(ctx context.Context, mined *observer.Result, catalogue Catalogue, s
 type exampleFacts struct {
 	measured []measure
 	kinds    []resultKind // per step
+	answers  []answers    // per step
 }
 
 // readExamples reads each example session once.
@@ -80,7 +81,7 @@ func readExamples(ctx context.Context, patterns []observer.Pattern, sessions Ses
 	facts := make([]exampleFacts, len(patterns))
 	uses := map[string][]use{}
 	for i := range patterns {
-		facts[i].kinds = make([]resultKind, len(patterns[i].Tools))
+		facts[i].kinds, facts[i].answers = make([]resultKind, len(patterns[i].Tools)), make([]answers, len(patterns[i].Tools))
 		for _, o := range patterns[i].Examples {
 			uses[o.SessionID] = append(uses[o.SessionID], use{i, o})
 		}
@@ -111,6 +112,9 @@ func (f *exampleFacts) add(run *ingest.AgentRun, at *observer.Occurrence, price 
 			continue
 		}
 		c := calls[0]
+		if k < len(f.answers) {
+			f.answers[k].add(&run.Calls[c])
+		}
 		result := bytes.TrimLeft(run.Calls[c].Result, " \t\r\n")
 		switch {
 		case k >= len(f.kinds) || len(result) == 0 || run.Calls[c].Status == ingest.StatusError:
@@ -147,6 +151,7 @@ func minedCandidates(mined *observer.Result, tools *lookup, facts []exampleFacts
 			opts.Dropped(refused.dropped(p.Tools))
 			continue
 		}
+		d.warnOfMistakes(p, facts[i].answers)
 		tools := markedTools(p)
 		if p.Gap != nil {
 			d.warn("agents made other calls between these steps in %d of %d occurrences (%s); the flow makes its calls one right after the other",

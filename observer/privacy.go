@@ -50,6 +50,9 @@ func isPersonal(name string, v any) bool {
 	return len(finder.Find(text)) > 0 || slices.ContainsFunc(personal, func(p *regexp.Regexp) bool { return p.MatchString(text) })
 }
 
+// MayShow reports whether a value that several sessions have may be shown: nothing in it looks personal or secret.
+func MayShow(v any) bool { return !isPersonal("", v) }
+
 // shown is a value under a name, of which it is known whether it is personal.
 type shown struct {
 	name string
