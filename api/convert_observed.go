@@ -175,7 +175,7 @@ func dataFlow(d *observer.DataFlow) *gen.DataFlow {
 	return &gen.DataFlow{
 		Sampled: d.Sampled, Explained: d.Explained, Applicable: d.Applicable, HeldOut: heldOut(d.HeldOut),
 		Steps: list(d.Steps, func(s observer.StepFlow) []gen.ArgFlow {
-			return list(s.Args, func(a observer.ArgFlow) gen.ArgFlow { return argFlow(ofList(a, s.Each)) })
+			return list(s.Args, func(a observer.ArgFlow) gen.ArgFlow { return argFlow(a, s.Each) })
 		}),
 		Inputs: list(d.Inputs, func(in observer.Input) gen.FlowInput {
 			return gen.FlowInput{Name: in.Name, Step: in.Step, Arg: in.Arg, Origin: in.Origin, Required: in.Required,
@@ -209,15 +209,8 @@ func heldOut(h observer.HeldOut) *gen.HeldOut {
 	return &gen.HeldOut{Windows: h.Windows, Exact: h.Exact, Predictions: h.Predictions, Right: h.Right}
 }
 
-// ofList says where an element of a step's list comes from: * stands for its index.
-func ofList(a observer.ArgFlow, each *observer.EachFlow) observer.ArgFlow {
-	if a.Kind == observer.SourceElement && each != nil {
-		a.Kind, a.Input, a.Step, a.Pointer = each.Kind, each.Input, each.Step, each.Pointer+"/*"+a.Pointer
-	}
-	return a
-}
-
-func argFlow(a observer.ArgFlow) gen.ArgFlow {
+// argFlow is the wire form of an argument's source; each is the list that its step runs over, nil for none.
+func argFlow(a observer.ArgFlow, each *observer.EachFlow) gen.ArgFlow {
 	out := gen.ArgFlow{
 		Arg: a.Arg, Kind: gen.ArgFlowKind(a.Kind), Presence: a.Presence, Input: a.Input, Pointer: a.Pointer, Step: -1,
 		Evidence: argEvidence(a.Evidence),
@@ -225,10 +218,16 @@ func argFlow(a observer.ArgFlow) gen.ArgFlow {
 	switch a.Kind {
 	case observer.SourceConst:
 		out.Value = value.Encode(a.Value)
-	case observer.SourceOutput, observer.SourceArg:
+	case observer.SourceOutput, observer.SourceArg, observer.SourceDerived:
 		out.Step = a.Step
-	case observer.SourceDerived: // the flow's expression says how
-		out.Kind, out.Step = gen.ArgFlowKind(observer.SourceOutput), a.Step
+	case observer.SourceElement:
+		if each == nil {
+			break
+		}
+		out.Input, out.Pointer = each.Input, each.Pointer+"/*"+a.Pointer
+		if each.Kind == observer.SourceOutput {
+			out.Step = each.Step
+		}
 	}
 	return out
 }

@@ -126,7 +126,7 @@ func proposalAnswer(p *governance.Proposal) (gen.ProposalAnswerJSONResponse, err
 			ID: s.ID, State: s.State, Source: s.Source, Digest: s.Digest, Revision: s.Revision, FlowName: s.FlowName,
 			Description: s.Description, Tools: s.Tools, Author: s.Author, Editors: s.Editors, Safety: s.Safety, Unbound: s.Unbound,
 			Warnings: s.Warnings, Rank: s.Rank, Score: s.Score, Occurrences: s.Occurrences, Sessions: s.Sessions, Sampled: s.Sampled,
-			Explained: s.Explained, Needs: s.Needs, Approvals: s.Approvals, Savings: s.Savings, PromotedAs: s.PromotedAs,
+			Explained: s.Explained, Batch: s.Batch, Needs: s.Needs, Approvals: s.Approvals, Savings: s.Savings, PromotedAs: s.PromotedAs,
 			Changed: s.Changed, Returned: s.Returned, Assignee: s.Assignee, Labels: s.Labels, Closed: s.Closed, Reservation: s.Reservation, CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt,
 			PatternKey: p.PatternKey, Flow: doc, Evidence: Evidence(p.Evidence), Reviews: list(p.Reviews, reviewOf),
 			ReplayCheck: replayCheck(p.Check), Shadow: shadowOf(p.Shadow), NextVersion: bumpOf(p.Next), UnboundBy: p.Binders,
@@ -149,7 +149,7 @@ func proposalSummary(p governance.Proposal) gen.ProposalSummary {
 		out.Reservation = &gen.Reservation{By: r.By, Until: utc(r.Until)}
 	}
 	if pattern := p.Evidence.Pattern; pattern != nil {
-		out.Occurrences, out.Sessions = pattern.Occurrences, pattern.Sessions
+		out.Occurrences, out.Sessions, out.Batch = pattern.Occurrences, pattern.Sessions, batch(pattern.Batch)
 		if pattern.DataFlow != nil {
 			out.Sampled, out.Explained = pattern.DataFlow.Sampled, pattern.DataFlow.Explained
 		}

@@ -172,7 +172,7 @@ func (q *queue) since(old *entry, cand *analyzer.Candidate) string {
 	}
 	before, now := exactness(old.Evidence), exactness(cand.Evidence)
 	if before >= 0 && now-before >= 0.05-1e-9 {
-		return fmt.Sprintf("exactness rose from %.0f %% to %.0f %%", 100*before, 100*now)
+		return fmt.Sprintf("%s rose from %.0f %% to %.0f %%", exactnessName(cand.Evidence), 100*before, 100*now)
 	}
 	if changed := changedTools(old.ToolHashes, q.tools.contentOf(cand.Flow).hashes); len(changed) > 0 {
 		return fmt.Sprintf("the schema of %v changed", changed)
@@ -188,12 +188,21 @@ func support(e analyzer.Evidence) int {
 	return e.Pattern.Sessions
 }
 
-// exactness is the share of sampled occurrences that the mapping reproduced in full, -1 when none were examined.
+// exactness is the share of sampled occurrences that the mapping reproduced in full or, of a flow that takes whole calls, in
+// which callers knew several; -1 when none were examined.
 func exactness(e analyzer.Evidence) float64 {
 	if e.Pattern == nil || e.Pattern.DataFlow == nil || e.Pattern.DataFlow.Sampled == 0 {
 		return -1
 	}
 	return float64(e.Pattern.DataFlow.Explained) / float64(e.Pattern.DataFlow.Sampled)
+}
+
+// exactnessName is what exactness is a share of.
+func exactnessName(e analyzer.Evidence) string {
+	if e.Pattern != nil && e.Pattern.Batch != nil {
+		return "the share in which callers knew several calls"
+	}
+	return "exactness"
 }
 
 // supersedeChain takes the schema chain of a mined candidate's path out of the queue. It comes before the candidate is

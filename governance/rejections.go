@@ -77,7 +77,7 @@ type Rejection struct {
 	State      State
 	Closing
 	Support   int     // sessions behind it then, 0 for what was not mined
-	Exactness float64 // share of examined occurrences that it reproduced then, -1 when unknown
+	Exactness float64 // share of examined occurrences that it reproduced then, or in which callers knew several calls; -1 when unknown
 	// Lifts are the changes that let it come back, each for itself, in words with figures.
 	Lifts []string
 }
@@ -111,7 +111,7 @@ func rejectionOf(e *entry) Rejection {
 		j.Lifts = append(j.Lifts, fmt.Sprintf("support reaches %d sessions (then %d)", 2*j.Support, j.Support))
 	}
 	if j.Exactness >= 0 && j.Exactness <= 0.95 {
-		j.Lifts = append(j.Lifts, fmt.Sprintf("exactness reaches %.0f %% (then %.0f %%)", 100*j.Exactness+5, 100*j.Exactness))
+		j.Lifts = append(j.Lifts, fmt.Sprintf("%s reaches %.0f %% (then %.0f %%)", exactnessName(e.Evidence), 100*j.Exactness+5, 100*j.Exactness))
 	}
 	if len(e.ToolHashes) > 0 {
 		j.Lifts = append(j.Lifts, "the schema of one of its tools changes: "+strings.Join(ToolNames(e.Flow), ", "))

@@ -30,11 +30,13 @@ func (e ApprovalDecisionDecision) Valid() bool {
 
 // Defines values for ArgFlowKind.
 const (
-	ArgFlowKindArg    ArgFlowKind = "arg"
-	ArgFlowKindChoice ArgFlowKind = "choice"
-	ArgFlowKindConst  ArgFlowKind = "const"
-	ArgFlowKindInput  ArgFlowKind = "input"
-	ArgFlowKindOutput ArgFlowKind = "output"
+	ArgFlowKindArg     ArgFlowKind = "arg"
+	ArgFlowKindChoice  ArgFlowKind = "choice"
+	ArgFlowKindConst   ArgFlowKind = "const"
+	ArgFlowKindDerived ArgFlowKind = "derived"
+	ArgFlowKindElement ArgFlowKind = "element"
+	ArgFlowKindInput   ArgFlowKind = "input"
+	ArgFlowKindOutput  ArgFlowKind = "output"
 )
 
 // Valid indicates whether the value is a known member of the ArgFlowKind enum.
@@ -45,6 +47,10 @@ func (e ArgFlowKind) Valid() bool {
 	case ArgFlowKindChoice:
 		return true
 	case ArgFlowKindConst:
+		return true
+	case ArgFlowKindDerived:
+		return true
+	case ArgFlowKindElement:
 		return true
 	case ArgFlowKindInput:
 		return true
@@ -1605,18 +1611,20 @@ type ArgFlow struct {
 	Arg      string      `json:"arg"`
 	Evidence ArgEvidence `json:"evidence"`
 	Input    string      `json:"input,omitempty,omitzero"`
+
+	// Kind `element`: of the list that the step runs over, in `pointer` under `*`, which is a result of `step` or the flow's `input`. `derived`: computed, as the evidence's note says in words and the flow's expression exactly.
 	Kind     ArgFlowKind `json:"kind"`
 	Pointer  string      `json:"pointer,omitempty,omitzero"`
 	Presence float64     `json:"presence"`
 
-	// Step The producing step from 0 for output and arg; -1 for the others.
+	// Step The producing step from 0 for output, arg, derived and elements of its result; -1 for the others.
 	Step int `json:"step"`
 
 	// Value Any JSON value.
 	Value JSON `json:"value,omitempty,omitzero"`
 }
 
-// ArgFlowKind defines model for ArgFlow.Kind.
+// ArgFlowKind `element`: of the list that the step runs over, in `pointer` under `*`, which is a result of `step` or the flow's `input`. `derived`: computed, as the evidence's note says in words and the flow's expression exactly.
 type ArgFlowKind string
 
 // AuditEvent defines model for AuditEvent.
@@ -2111,7 +2119,7 @@ type FlowSavings struct {
 	Flow       string `json:"flow,omitempty,omitzero"`
 	HandedBack int64  `json:"handed_back"`
 
-	// Measured What the replaced stretches used on average in the recorded sessions, times the runs.
+	// Measured What the replaced stretches used on average in the recorded sessions, times the runs: in full for one that succeeded, by its finished calls for one that was handed back and for every run of a flow that takes whole calls, nothing for others.
 	Measured MeasuredSavings `json:"measured"`
 
 	// RunTimeMs Of all runs together.
@@ -2409,7 +2417,7 @@ type Me struct {
 // MeAuth How the caller is known; `none` where the service answers requests without a key.
 type MeAuth string
 
-// MeasuredSavings What the replaced stretches used on average in the recorded sessions, times the runs.
+// MeasuredSavings What the replaced stretches used on average in the recorded sessions, times the runs: in full for one that succeeded, by its finished calls for one that was handed back and for every run of a flow that takes whole calls, nothing for others.
 type MeasuredSavings struct {
 	Basis string `json:"basis,omitempty,omitzero"`
 
@@ -2631,7 +2639,7 @@ type OccurrencePage struct {
 type Pattern struct {
 	Agents int `json:"agents,omitempty,omitzero"`
 
-	// Batch How often callers could have given the calls of a pattern before its first step; every argument is an input then.
+	// Batch Set of a flow that takes whole calls and predicts none of them: how often callers could have given them before its first step. A run hands back before the first step that it is given nothing for.
 	Batch    *PatternBatch `json:"batch,omitempty"`
 	CutFrom  []string      `json:"cut_from,omitempty,omitzero"`
 	DataFlow *DataFlow     `json:"data_flow,omitempty"`
@@ -2669,7 +2677,7 @@ type Pattern struct {
 	Z   float64 `json:"z,omitempty,omitzero"`
 }
 
-// PatternBatch How often callers could have given the calls of a pattern before its first step; every argument is an input then.
+// PatternBatch Set of a flow that takes whole calls and predicts none of them: how often callers could have given them before its first step. A run hands back before the first step that it is given nothing for.
 type PatternBatch struct {
 	// Contradicting Up to three sessions in which they knew the first call only.
 	Contradicting []string `json:"contradicting"`
@@ -2861,6 +2869,9 @@ type Proposal struct {
 	Assignee  string `json:"assignee,omitempty,omitzero"`
 	Author    string `json:"author"`
 
+	// Batch Set of a flow that takes whole calls and predicts none of them: how often callers could have given them before its first step. A run hands back before the first step that it is given nothing for.
+	Batch *PatternBatch `json:"batch,omitempty"`
+
 	// Changed What a later pass or an edit last changed in the draft.
 	Changed string `json:"changed,omitempty,omitzero"`
 
@@ -2872,7 +2883,7 @@ type Proposal struct {
 	Editors     []string  `json:"editors,omitempty,omitzero"`
 	Evidence    Evidence  `json:"evidence"`
 
-	// Explained Of these, how many every mapping reproduced at once; of a flow that takes whole calls, in how many callers knew more than the first call.
+	// Explained Of these, how many every mapping reproduced at once; where `batch` is set nothing is mapped, and in so many callers knew more than the first call.
 	Explained int `json:"explained,omitempty,omitzero"`
 
 	// Flow A flow in the flow file format.
@@ -2956,6 +2967,9 @@ type ProposalSummary struct {
 	Assignee  string `json:"assignee,omitempty,omitzero"`
 	Author    string `json:"author"`
 
+	// Batch Set of a flow that takes whole calls and predicts none of them: how often callers could have given them before its first step. A run hands back before the first step that it is given nothing for.
+	Batch *PatternBatch `json:"batch,omitempty"`
+
 	// Changed What a later pass or an edit last changed in the draft.
 	Changed string `json:"changed,omitempty,omitzero"`
 
@@ -2966,7 +2980,7 @@ type ProposalSummary struct {
 	Digest      string    `json:"digest"`
 	Editors     []string  `json:"editors,omitempty,omitzero"`
 
-	// Explained Of these, how many every mapping reproduced at once; of a flow that takes whole calls, in how many callers knew more than the first call.
+	// Explained Of these, how many every mapping reproduced at once; where `batch` is set nothing is mapped, and in so many callers knew more than the first call.
 	Explained int      `json:"explained,omitempty,omitzero"`
 	FlowName  string   `json:"flow_name"`
 	ID        string   `json:"id"`

@@ -50,11 +50,12 @@ func (c *proposalsListCmd) Run(e *env) error {
 			return err
 		}
 		return e.print(resp.GetBody(), func(w io.Writer) error {
-			t := output.NewTable(w, "ID", "STATE", "SOURCE", "FLOW", "PATH", "SEEN", "SESSIONS", "EXACT", "LLM CALLS/RUN", "SAFETY", "APPROVALS", "UNBOUND")
+			t := output.NewTable(w, "ID", "STATE", "SOURCE", "FLOW", "PATH", "SEEN", "SESSIONS", "EXACT", "CALLS KNOWN", "LLM CALLS/RUN", "SAFETY", "APPROVALS", "UNBOUND")
 			t.Otherwise("no proposal; pave mine makes them of recorded sessions, and --state all shows those that are closed")
 			for _, p := range resp.JSON200.Items {
+				exact, known := exactOrKnown(&p)
 				t.Row(p.ID, string(p.State), string(p.Source), p.FlowName, output.Short(pathOf(p.Tools), 60),
-					fmt.Sprint(p.Occurrences), fmt.Sprint(p.Sessions), share(p.Explained, p.Sampled),
+					fmt.Sprint(p.Occurrences), fmt.Sprint(p.Sessions), exact, known,
 					figure(p.Savings.LlmCallsPerRun, "%.1f"), string(p.Safety), fmt.Sprintf("%d/%d", p.Approvals, p.Needs), fmt.Sprint(len(p.Unbound)))
 			}
 			if err := t.Flush(); err != nil {
@@ -64,6 +65,14 @@ func (c *proposalsListCmd) Run(e *env) error {
 			return nil
 		})
 	})
+}
+
+// exactOrKnown is how often the mappings of a proposal held, or of one that takes whole calls how often callers knew several.
+func exactOrKnown(p *gen.ProposalSummary) (exact, known string) {
+	if b := p.Batch; b != nil {
+		return "-", share(b.Several, b.Examined)
+	}
+	return share(p.Explained, p.Sampled), "-"
 }
 
 type proposalsShowCmd struct {

@@ -184,8 +184,11 @@ func mappingNotes(pattern *gen.Pattern) func(step int, arg string) string {
 			if a.Kind != gen.ArgFlowKindConst {
 				note += fmt.Sprintf(" on %d values, %.1f%% by chance", a.Evidence.Distinct, 100*a.Evidence.Chance)
 			}
-			if a.Kind == gen.ArgFlowKindInput {
+			if a.Kind == gen.ArgFlowKindInput || a.Kind == gen.ArgFlowKindElement && a.Input != "" {
 				note = fmt.Sprintf("%d distinct values in %d", a.Evidence.Distinct, a.Evidence.Present)
+			}
+			if word := kindNote(a); word != "" {
+				note = word + ", " + note
 			}
 			if a.Presence < 1 {
 				note += fmt.Sprintf(", present in %.0f%%", 100*a.Presence)
@@ -206,6 +209,17 @@ func mappingNotes(pattern *gen.Pattern) func(step int, arg string) string {
 		}
 		return ""
 	}
+}
+
+// kindNote says what is done with the values that an argument is taken from, "" where they are passed as they are.
+func kindNote(a gen.ArgFlow) string {
+	switch a.Kind {
+	case gen.ArgFlowKindElement:
+		return "for each element"
+	case gen.ArgFlowKindDerived:
+		return "derived"
+	}
+	return ""
 }
 
 // givenNote says how often callers knew an argument of a flow that takes whole calls: nothing is predicted that could hold.

@@ -17,3 +17,35 @@ func TestNotesOfBatches(t *testing.T) {
 	pattern.Batch = nil
 	require.Contains(t, mappingNotes(pattern)(0, "day"), "8 distinct values in 9")
 }
+
+// TestNotesOfKinds: an argument that is taken of a list's elements, or derived, is said to be.
+func TestNotesOfKinds(t *testing.T) {
+	evidence := gen.ArgEvidence{Held: 7, Present: 9, Distinct: 8}
+	for _, c := range []struct {
+		arg  gen.ArgFlow
+		want string
+	}{
+		{gen.ArgFlow{Kind: gen.ArgFlowKindOutput}, "held 7 of 9 on 8 values, 0.0% by chance"},
+		{gen.ArgFlow{Kind: gen.ArgFlowKindElement, Pointer: "/rooms/*"}, "for each element, held 7 of 9 on 8 values, 0.0% by chance"},
+		{gen.ArgFlow{Kind: gen.ArgFlowKindElement, Input: "calls", Pointer: "/*/day"}, "for each element, 8 distinct values in 9"},
+		{gen.ArgFlow{Kind: gen.ArgFlowKindDerived}, "derived, held 7 of 9 on 8 values, 0.0% by chance"},
+	} {
+		c.arg.Arg, c.arg.Presence, c.arg.Evidence = "x", 1, evidence
+		require.Equal(t, c.want, mappingNotes(&gen.Pattern{DataFlow: &gen.DataFlow{Steps: [][]gen.ArgFlow{{c.arg}}}})(0, "x"))
+	}
+}
+
+// TestListOfProposals: the share in which callers knew several calls is not shown as exactness.
+func TestListOfProposals(t *testing.T) {
+	for _, c := range []struct {
+		p            gen.ProposalSummary
+		exact, known string
+	}{
+		{gen.ProposalSummary{Sampled: 8, Explained: 7}, "87.5%", "-"},
+		{gen.ProposalSummary{}, "-", "-"},
+		{gen.ProposalSummary{Sampled: 20, Explained: 15, Batch: &gen.PatternBatch{Examined: 20, Several: 15}}, "-", "75.0%"},
+	} {
+		exact, known := exactOrKnown(&c.p)
+		require.Equal(t, []string{c.exact, c.known}, []string{exact, known})
+	}
+}
