@@ -23,7 +23,7 @@ type analyzeCmd struct {
 	Paths       []string   `arg:"" name:"path" help:"Files, folders or patterns; .gz and .zst are read too."`
 	Format      fileFormat `help:"Format of the files, such as jsonl, traces or claude-code (a wrong one lists all); detected without it." env:"PAVE_FORMAT" placeholder:"FORMAT"`
 	MinSessions int        `help:"A path must occur in this many sessions; 0 takes the default." env:"PAVE_MIN_SESSIONS"`
-	Top         int        `help:"Rows of each list for people; all when negative." env:"PAVE_TOP" default:"15"`
+	Top         int        `help:"Rows of each list for people; 0 for all." env:"PAVE_TOP" default:"15"`
 }
 
 // analysis is what an analysis found, in the forms of the API.
@@ -139,7 +139,9 @@ func newAnalysis(mined *observer.Result, candidates []analyzer.Candidate) (*anal
 
 // print tells a curious person what was found.
 func (a *analysis) print(w io.Writer, top int) error {
-	top = max(1, top)
+	if top < 1 {
+		top = math.MaxInt
+	}
 	assumed := ""
 	if a.LLMCallsAssumed {
 		assumed = " (assumed: none is recorded, so one for each turn with tool calls)"

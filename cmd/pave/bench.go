@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"io"
 	"os"
 
 	"pave/cmd/pave/internal/bench"
@@ -147,5 +148,5 @@ func runBench(e *env, b bench.Runner, chserver string) error {
 	if err != nil {
 		return err
 	}
-	return output.JSON(e.out, doc)
+	return e.print(doc, func(w io.Writer) error { return output.JSON(w, doc) })
 }

@@ -41,7 +41,7 @@ func (e *env) client() (*client, error) {
 		as = localPrincipal()
 	}
 	_, known := os.Stat(e.g.DataDir)
-	a, err := app.Open(e.ctx, e.appOptions(slog.New(slog.NewTextHandler(e.err, &slog.HandlerOptions{Level: slog.LevelWarn}))))
+	a, err := app.Open(e.ctx, e.aloneOptions())
 	if held := new(app.HeldError); errors.As(err, &held) && held.Address != "" {
 		key := e.g.Key
 		if key == "" {
@@ -68,6 +68,13 @@ func (e *env) client() (*client, error) {
 	}
 	c.close, c.local = a.Close, true
 	return c, nil
+}
+
+// aloneOptions open the data directory for this command only.
+func (e *env) aloneOptions() app.Options {
+	opts := e.appOptions(slog.New(slog.NewTextHandler(e.err, &slog.HandlerOptions{Level: slog.LevelWarn})))
+	opts.Alone = true
+	return opts
 }
 
 func (e *env) appOptions(log *slog.Logger) app.Options {

@@ -74,7 +74,7 @@ func enumOf(v *kong.Value) []string {
 }
 
 // shellTables writes the functions that bash and zsh share: _pave_words PATH, _pave_values PATH FLAG and _pave_path, which
-// sets path to the commands among its arguments.
+// sets at to the commands among its arguments. It is not called path, which is the shell's own in zsh.
 func shellTables(w io.Writer, app *kong.Application) {
 	fmt.Fprint(w, "_pave_words() {\n  case \"$1\" in\n")
 	eachCommand(app.Node, "", func(node *kong.Node, path string) {
@@ -90,24 +90,24 @@ func shellTables(w io.Writer, app *kong.Application) {
 			}
 		}
 	})
-	fmt.Fprint(w, "  esac\n}\n_pave_path() {\n  local word next\n  path=''\n  for word in \"$@\"; do\n    next=\"${path:+$path }$word\"\n    case \"$next\" in\n")
+	fmt.Fprint(w, "  esac\n}\n_pave_path() {\n  local word next\n  at=''\n  for word in \"$@\"; do\n    next=\"${at:+$at }$word\"\n    case \"$next\" in\n")
 	var paths []string
 	eachCommand(app.Node, "", func(_ *kong.Node, path string) {
 		if path != "" {
 			paths = append(paths, "'"+path+"'")
 		}
 	})
-	fmt.Fprintf(w, "      %s) path=\"$next\" ;;\n    esac\n  done\n}\n", strings.Join(paths, "|"))
+	fmt.Fprintf(w, "      %s) at=\"$next\" ;;\n    esac\n  done\n}\n", strings.Join(paths, "|"))
 }
 
 func bashCompletion(w io.Writer, app *kong.Application) error {
 	fmt.Fprintln(w, "# Completion of pave for bash: source it, or put it into the folder of bash-completion.")
 	shellTables(w, app)
 	_, err := io.WriteString(w, `_pave() {
-  local path current="${COMP_WORDS[COMP_CWORD]}" values=''
+  local at current="${COMP_WORDS[COMP_CWORD]}" values=''
   _pave_path "${COMP_WORDS[@]:1:COMP_CWORD-1}"
-  [ "$COMP_CWORD" -gt 1 ] && values="$(_pave_values "$path" "${COMP_WORDS[COMP_CWORD-1]}")"
-  COMPREPLY=($(compgen -W "${values:-$(_pave_words "$path")}" -- "$current"))
+  [ "$COMP_CWORD" -gt 1 ] && values="$(_pave_values "$at" "${COMP_WORDS[COMP_CWORD-1]}")"
+  COMPREPLY=($(compgen -W "${values:-$(_pave_words "$at")}" -- "$current"))
 }
 complete -o default -F _pave pave
 `)
@@ -118,10 +118,10 @@ func zshCompletion(w io.Writer, app *kong.Application) error {
 	fmt.Fprintln(w, "#compdef pave")
 	shellTables(w, app)
 	_, err := io.WriteString(w, `_pave() {
-  local path values=''
+  local at values=''
   _pave_path "${(@)words[2,CURRENT-1]}"
-  [ "$CURRENT" -gt 2 ] && values="$(_pave_values "$path" "${words[CURRENT-1]}")"
-  compadd -- ${=${values:-$(_pave_words "$path")}} || _files
+  [ "$CURRENT" -gt 2 ] && values="$(_pave_values "$at" "${words[CURRENT-1]}")"
+  compadd -- ${=${values:-$(_pave_words "$at")}} || _files
 }
 if [ "$funcstack[1]" = "_pave" ]; then _pave "$@"; else compdef _pave pave; fi
 `)

@@ -85,6 +85,32 @@ func TestBashCompletes(t *testing.T) {
 	require.Empty(t, complete("flows", "show", "nothing-of-that-name"))
 }
 
+func TestZshAndFishComplete(t *testing.T) {
+	for shell, args := range map[string]func(script, line string) []string{
+		"zsh": func(script, line string) []string { // zsh itself leaves what does not begin as the last word does
+			return []string{"-f", "-c", `compdef() { }; . "$1"; compadd() { shift; print -l -- $@ }; words=("${(@s: :)2}"); CURRENT=$#words; _pave`, "zsh", script, line}
+		},
+		"fish": func(script, line string) []string {
+			return []string{"--no-config", "-c", `source $argv[1]; complete -C $argv[2]`, script, line}
+		},
+	} {
+		t.Run(shell, func(t *testing.T) {
+			program, err := exec.LookPath(shell)
+			if err != nil {
+				t.Skipf("no %[1]s here: apt-get install %[1]s", shell)
+			}
+			script := completion(t, shell)
+			for line, want := range map[string]string{
+				"pave prop": "proposals", "pave proposals ap": "approve", "pave flows viz a_flow --format me": "mermaid", "pave runs list -o js": "jsonl",
+			} {
+				out, err := exec.Command(program, args(script, line)...).CombinedOutput()
+				require.NoError(t, err, string(out))
+				require.Contains(t, strings.Fields(string(out)), want, line)
+			}
+		})
+	}
+}
+
 // TestCompletionsAreValid lets each shell that is here parse its script; all of them name every command.
 func TestCompletionsAreValid(t *testing.T) {
 	for _, shell := range []string{"bash", "zsh", "fish"} {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"log/slog"
 	"net/http"
 	"strings"
 
@@ -35,7 +34,7 @@ func (c *mcpCmd) Run(e *env) error {
 	if e.g.Server != "" {
 		return c.bridge(e, e.g.Server, e.g.Key)
 	}
-	a, err := app.Open(e.ctx, e.appOptions(slog.New(slog.NewTextHandler(e.err, &slog.HandlerOptions{Level: slog.LevelWarn}))))
+	a, err := app.Open(e.ctx, e.aloneOptions())
 	if held := new(app.HeldError); errors.As(err, &held) && held.Address != "" {
 		key := e.g.Key
 		if key == "" {

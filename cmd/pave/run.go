@@ -94,6 +94,7 @@ func outcome(e *env, run *gen.Run) error {
 		}
 	}
 	if run.Status == gen.RunStatusRunning {
+		fmt.Fprintf(e.err, "it goes on; follow it with: pave runs events %s\n", run.ID)
 		return nil
 	}
 	if inputRefused(run.Record) {

@@ -37,6 +37,7 @@ type Options struct {
 	DataDir        string
 	ClickHouse     string // DSN; "" keeps events in SQLite
 	Solo           bool
+	Alone          bool // no other process reaches this one, so that no worker can serve a tool
 	Mining         loop.Settings
 	EgressAllow    []string
 	MCP            MCPOptions

@@ -1,6 +1,8 @@
 package app
 
 import (
+	"context"
+	"fmt"
 	"time"
 
 	"pave/executor"
@@ -35,9 +37,26 @@ func newReach(opts Options) (*reach, error) {
 		return nil, err
 	}
 	r := &reach{mcp: remote, servers: servers, web: web, builtins: bindlocal.New(), workers: worker.New(worker.Options{}), close: func() { remote.Close(); web.Close() }}
-	r.Invoker = executor.NewMux(map[string]executor.Invoker{flows.BindHTTP: web, flows.BindLocal: r.builtins, flows.BindWorker: r.workers, flows.BindMCP: remote})
+	var pools executor.Invoker = r.workers
+	if opts.Alone {
+		pools = unattended{}
+	}
+	r.Invoker = executor.NewMux(map[string]executor.Invoker{flows.BindHTTP: web, flows.BindLocal: r.builtins, flows.BindWorker: pools, flows.BindMCP: remote})
 	return r, nil
 }
+
+// unattended stands for the pools of workers in a process that no worker can reach: a call would only wait until its time
+// is up.
+type unattended struct{}
+
+// Invoke implements executor.Invoker.
+func (unattended) Invoke(_ context.Context, tool *flows.Tool, _ map[string]any, _ executor.CallInfo) (any, error) {
+	return nil, &executor.ToolError{Class: executor.ClassOther, Code: "no_worker", NotSent: true,
+		Message: fmt.Sprintf("tool '%s' was not called: it is served by workers (pool %s), which take their calls from a server; run the flow through pave serve", tool.Name, tool.Binding.Pool)}
+}
+
+// Prompt implements executor.PromptInvoker.
+func (unattended) Prompt(*flows.Tool) bool { return true }
 
 // LocalEngine is an engine that keeps nothing, for runs outside of the service: with its own way to tools, or with
 // answers, which answer for capabilities too where they are a Kernel. Its secrets come from where the service's do; the
@@ -49,6 +68,7 @@ func LocalEngine(opts Options, answers executor.Invoker) (engine *executor.Engin
 		o.Kernel = kernel
 	}
 	if answers == nil {
+		opts.Alone = true
 		r, err := newReach(opts)
 		if err != nil {
 			return nil, nil, err
