@@ -37,8 +37,9 @@ type Outcome struct {
 	Starts, Triggered          int // positions with the first tool of a flow; with an application
 	Extra                      int // calls that supersets would add
 	Windows, InexactWindows    int
-	UnknownInputWindows        int // of the inexact ones those that are exact but for inputs that the caller could not give
-	DestructiveInexact         int // calls with side effects that inexact applications would have made
+	UnknownInputWindows        int   // of the inexact ones those that are exact but for inputs that the caller could not give
+	DestructiveInexact         int   // calls with side effects that inexact applications would have made
+	Recorded, Avoided          Usage // of all model calls, and of those that are saved
 }
 
 // Add adds another outcome.
@@ -65,6 +66,8 @@ func (o *Outcome) Add(p *Outcome) {
 	o.InexactWindows += p.InexactWindows
 	o.UnknownInputWindows += p.UnknownInputWindows
 	o.DestructiveInexact += p.DestructiveInexact
+	o.Recorded.Add(&p.Recorded)
+	o.Avoided.Add(&p.Avoided)
 }
 
 // FlowOutcome is what is known of one flow over all sessions scored.
@@ -161,12 +164,14 @@ type application struct {
 
 // Session scores one session.
 func (sc *Scorer) Session(s *Session) Outcome {
-	out := Outcome{Sessions: 1, Calls: s.Calls, LLMCalls: s.LLMCalls, RecordedLLMCalls: s.RecordedLLMCalls, RepeatTurns: s.RepeatTurns}
+	out := Outcome{Sessions: 1, Calls: s.Calls, LLMCalls: s.LLMCalls, RecordedLLMCalls: s.RecordedLLMCalls, RepeatTurns: s.RepeatTurns, Recorded: s.Recorded}
 	for n, stretch := range s.stretches {
 		strict, free := sc.stretch(s, n, &out)
 		for _, a := range best(len(stretch), strict) {
 			out.Saved += a.match.Saved
 			out.Covered += a.match.Calls
+			spared := s.spared(stretch[a.from : a.from+a.match.Calls])
+			out.Avoided.Add(&spared)
 			sc.ByFlow[a.flow].Used++
 			sc.ByFlow[a.flow].Saved += a.match.Saved
 		}

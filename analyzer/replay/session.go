@@ -17,7 +17,10 @@ type Session struct {
 	// RecordedLLMCalls are the model calls before folding, RepeatTurns the difference: a saving of its own.
 	RecordedLLMCalls, RepeatTurns int
 	Calls                         int // kept calls
+	// Recorded is what the model calls used, as far as it is known.
+	Recorded Usage
 
+	used      []Usage // wave -> of the model call that issued it
 	stretches [][]call
 	known     *history
 }
@@ -44,15 +47,18 @@ func NewSession(s *ingest.Session) *Session {
 	for r := range s.Runs {
 		run := &s.Runs[r]
 		for i := range run.LLM {
-			llm += max(1, int(run.LLM[i].Count))
+			u := usageOf(&run.LLM[i])
+			llm += u.Calls
+			out.Recorded.Add(&u)
 		}
+		f.meter = newMeter(run)
 		for i := range run.Calls {
 			f.add(&run.Calls[i])
 		}
 		f.cut()
 	}
 	turns = f.wave
-	out.stretches = f.stretches
+	out.stretches, out.used = f.stretches, f.used
 	for _, stretch := range out.stretches {
 		out.Calls += len(stretch)
 	}
@@ -76,6 +82,8 @@ type folder struct {
 	at        int
 	asked     int   // where the current turn begins
 	held      []int // wave -> calls that are no repeats
+	meter     *meter
+	used      []Usage // wave -> of its model call
 	turn      int32
 	open      bool // the next call may belong to the current turn
 }
@@ -94,7 +102,7 @@ func (f *folder) add(c *ingest.Call) {
 		f.turn, f.open, f.asked = c.Turn, true, f.at
 	}
 	for len(f.held) <= f.wave {
-		f.held = append(f.held, 0)
+		f.held, f.used = append(f.held, 0), append(f.used, f.meter.turn(c.Turn))
 	}
 	kept := call{tool: c.Tool, failed: c.Flags&ingest.FlagError != 0, wave: f.wave, at: f.at, asked: f.asked, answer: f.at, result: decode(c.Result)}
 	kept.args, _ = decode(c.Args).(map[string]any)

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"pave/analyzer/replay"
 	"pave/flows"
@@ -71,17 +72,21 @@ func readDomains(ctx context.Context, env Env, dir string) ([]domain, error) {
 		for _, s := range ingest.AssembleAll(ingest.DefaultTenant, events, ingest.AssembleOptions{}) {
 			l := labels[s.ID]
 			// A session without a task is one of its own; one without a data set belongs to that of its file.
-			d.sessions = append(d.sessions, recordedSession{s, cmp.Or(l.Dataset, d.name), cmp.Or(l.TaskID, s.ID), replay.NewSession(s)})
+			ready := replay.NewSession(s)
+			ready.Lasted(time.Duration(l.Duration * float64(time.Second)))
+			d.sessions = append(d.sessions, recordedSession{s, cmp.Or(l.Dataset, d.name), cmp.Or(l.TaskID, s.ID), ready})
 		}
 		out = append(out, d)
 	}
 	return out, nil
 }
 
-// label is the data set and the task of a session, as its calls name them or the line of its totals does.
+// label is the data set and the task of a session, as its calls name them or the line of its totals does, and how long it
+// lasted.
 type label struct {
-	Dataset string `json:"dataset"`
-	TaskID  string `json:"task_id"`
+	Dataset  string  `json:"dataset"`
+	TaskID   string  `json:"task_id"`
+	Duration float64 `json:"duration"` // seconds
 }
 
 // readLabels adds what a file says of the sessions of a domain to what is not known of them yet.
@@ -102,7 +107,7 @@ func readLabels(labels map[string]label, path, domain string) (err error) {
 		// The importer reports lines that are no records.
 		if json.Unmarshal(line, &record) == nil && record.SessionID != "" && (record.File == "" || record.File == domain) {
 			l := labels[record.SessionID]
-			labels[record.SessionID] = label{cmp.Or(l.Dataset, record.Dataset), cmp.Or(l.TaskID, record.TaskID)}
+			labels[record.SessionID] = label{cmp.Or(l.Dataset, record.Dataset), cmp.Or(l.TaskID, record.TaskID), cmp.Or(l.Duration, record.Duration)}
 		}
 		if errors.Is(err, io.EOF) {
 			return nil

@@ -78,6 +78,36 @@ type replayPoint struct {
 	Flows              int                `json:"flows"`
 	InputsMedian       float64            `json:"inputs_per_flow_median"`
 	TopK               map[string]float64 `json:"top_k"`
+	// Used is what the avoided model calls used, of what all used, each over the sessions in which it was recorded.
+	Used replayUsed `json:"recorded_usage_avoided"`
+}
+
+// replayUsed has null for what was not recorded.
+type replayUsed struct {
+	Tokens  *replayShare `json:"tokens"`
+	CostUSD *replayShare `json:"cost_usd"`
+	Seconds *replayShare `json:"seconds"`
+}
+
+type replayShare struct {
+	Avoided float64 `json:"avoided"`
+	Of      float64 `json:"of"`
+	Pct     float64 `json:"pct"`
+	// Calls is over how many of the recorded model calls that is.
+	Calls int `json:"llm_calls"`
+}
+
+func usedOf(avoided, recorded *replay.Usage) (u replayUsed) {
+	share := func(avoided, of float64, calls int) *replayShare {
+		if calls == 0 {
+			return nil
+		}
+		return &replayShare{round4(avoided), round4(of), round2(100 * avoided / max(of, math.SmallestNonzeroFloat64)), calls}
+	}
+	u.Tokens = share(avoided.Tokens, recorded.Tokens, recorded.TokenCalls)
+	u.CostUSD = share(avoided.CostUSD, recorded.CostUSD, recorded.CostCalls)
+	u.Seconds = share(avoided.Seconds, recorded.Seconds, recorded.DurationCalls)
+	return u
 }
 
 type replayFigures struct {
@@ -170,6 +200,7 @@ func (t *pointTally) point() replayPoint {
 		Covered: percent(t.Covered, t.Calls), Exactness: percent(t.Correct, t.Predicted), ExactnessAll: percent(t.AllCorrect, t.AllPredicted),
 		ExactWindows: percent(t.Windows-t.InexactWindows, t.Windows), UnknownInputs: percent(t.UnknownInputWindows, t.Windows), TriggerPrecision: percent(t.Triggered, t.Starts),
 		DestructiveInexact: t.DestructiveInexact, ExtraCalls: t.Extra, Flows: t.flows, TopK: map[string]float64{},
+		Used: usedOf(&t.Avoided, &t.Recorded),
 	}
 	if len(t.inputs) > 0 {
 		p.InputsMedian = median(t.inputs)
@@ -188,6 +219,8 @@ func percent(part, whole int) float64 {
 }
 
 func round2(x float64) float64 { return math.Round(100*x) / 100 }
+
+func round4(x float64) float64 { return math.Round(1e4*x) / 1e4 }
 
 func macroMean(sessions []savedOf) float64 {
 	sum, n := 0.0, 0
