@@ -22,6 +22,9 @@ type demoPlayCmd struct {
 
 // Run plays the demo.
 func (c *demoPlayCmd) Run(e *env) error {
+	if c.Tickets < 1 || c.Runs < 1 {
+		return errUsage("--tickets and --runs are counts from 1")
+	}
 	program, err := os.Executable()
 	if err != nil {
 		return err

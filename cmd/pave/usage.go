@@ -1,19 +1,13 @@
 package main
 
 import (
-	"bytes"
-	"context"
-	"errors"
 	"fmt"
 	"io"
-	"net/http"
-	"path/filepath"
 	"strings"
 	"time"
 
 	"pave/api/gen"
 	"pave/cmd/pave/internal/output"
-	"pave/flows"
 )
 
 type usageCmd struct {
@@ -60,43 +54,5 @@ func (whoamiCmd) Run(e *env) error {
 			_, err := fmt.Fprintf(w, "%s: %s\n", output.Clean(resp.JSON200.Principal), dash(strings.Join(scopes, ", ")))
 			return err
 		})
-	})
-}
-
-type sendCmd struct {
-	Signal string `arg:"" enum:"traces,logs,metrics" help:"What the file holds: traces, logs or metrics."`
-	File   string `arg:"" help:"An OTLP request: JSON where the name ends with .json, else protobuf."`
-}
-
-// Run sends a request of the OpenTelemetry protocol as an exporter would, and prints the answer.
-func (c *sendCmd) Run(e *env) error {
-	body, err := readFile("request", c.File)
-	if err != nil {
-		return err
-	}
-	return e.withClient(func(cl *client) error { return c.send(e, cl, body) })
-}
-
-func (c *sendCmd) send(e *env, cl *client, body []byte) error {
-	media := "application/x-protobuf"
-	if filepath.Ext(c.File) == ".json" {
-		media = "application/json"
-	}
-	post := map[string]func(context.Context, string, io.Reader, ...gen.RequestEditorFn) (*http.Response, error){
-		"traces": cl.ExportTracesWithBody, "logs": cl.ExportLogsWithBody, "metrics": cl.ExportMetricsWithBody}[c.Signal]
-	resp, err := post(e.ctx, media, bytes.NewReader(body))
-	if err != nil {
-		return requestError(err)
-	}
-	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxInput))
-	if err = errors.Join(err, resp.Body.Close()); err != nil {
-		return requestError(err)
-	}
-	if resp.StatusCode >= http.StatusBadRequest {
-		return flows.NewError(flows.CodeInvalid, fmt.Sprintf("the receiver answered %d: %s", resp.StatusCode, output.Clean(string(answer))))
-	}
-	return e.printValue(map[string]any{"status": resp.StatusCode, "answer": string(answer)}, func(w io.Writer) error {
-		_, err := fmt.Fprintf(w, "accepted (%d) %s\n", resp.StatusCode, output.Clean(string(answer)))
-		return err
 	})
 }

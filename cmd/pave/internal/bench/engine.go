@@ -34,7 +34,7 @@ func startEngine(ctx context.Context, env Env, name, dsn, dir string) (*engineSe
 	cmd := exec.CommandContext(ctx, env.CHServer, "--data", filepath.Join(dir, "clickhouse"))
 	c, err := startChild(cmd)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("start ClickHouse: %w; give --dsn, or fetch its library and build its server: make chdb bin/chserver", err)
 	}
 	e := &engineServer{pid: cmd.Process.Pid, stop: c.end}
 	if !c.ready(func(line string) bool {
