@@ -18,7 +18,7 @@ type callArg struct {
 // batchDraftOf turns a batch into a draft: the first step takes its arguments by their names, each later one those of an
 // object, and a step that loops those of each object of a list. A run hands back before the first later step for which
 // the caller gives none.
-func batchDraftOf(p *observer.Pattern, tools *lookup, kinds []resultKind) (*draft, refusal) {
+func batchDraftOf(p *observer.Pattern, tools *lookup, kinds []resultKind) *draft {
 	var inputNames []string
 	for _, in := range p.DataFlow.Inputs {
 		inputNames = append(inputNames, in.Name)
@@ -38,11 +38,9 @@ func batchDraftOf(p *observer.Pattern, tools *lookup, kinds []resultKind) (*draf
 		b.takeCalls(k, taken)
 	}
 	for k := range d.steps {
-		if !d.mapNothing(k) {
-			return nil, refuse("%s takes no arguments and refuses others, so a flow cannot call it after other steps", p.Tools[k])
-		}
+		d.mapNothing(k)
 	}
-	return d, nil
+	return d
 }
 
 // takeCalls maps the arguments of step k to what the caller gives for it.

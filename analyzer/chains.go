@@ -207,7 +207,7 @@ func position(whole, part []string) int {
 }
 
 // draft writes a chain as a flow whose inputs are the required inputs of the first tool.
-func (m *matrix) draft(c chain) (*draft, []SchemaEdge, refusal) {
+func (m *matrix) draft(c chain) (*draft, []SchemaEdge) {
 	names := m.names(c.tools)
 	d := &draft{}
 	var inputs []string
@@ -232,11 +232,9 @@ func (m *matrix) draft(c chain) (*draft, []SchemaEdge, refusal) {
 	}
 	for k := range d.steps {
 		slices.SortFunc(d.steps[k].mapping, func(a, b flows.MappingEntry) int { return strings.Compare(a.Target, b.Target) })
-		if !d.mapNothing(k) {
-			return nil, nil, refuse("%s takes no arguments and refuses others", names[k])
-		}
+		d.mapNothing(k)
 	}
-	return d, edges, nil
+	return d, edges
 }
 
 // connect maps the required inputs of step k.

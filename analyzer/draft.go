@@ -134,19 +134,17 @@ func (d *draft) newInput(tool *known, arg string) string {
 	return name
 }
 
-// mapNothing settles a step that takes no argument: an empty mapping would hand it the whole context. ok is false
-// when the tool's schema leaves no way to say so.
-func (d *draft) mapNothing(k int) (ok bool) {
+// mapNothing settles a step that takes no argument: an empty mapping would hand it the whole context.
+func (d *draft) mapNothing(k int) {
 	s := &d.steps[k]
-	if len(s.mapping) > 0 || k == 0 && len(d.inputs) == 0 || s.tool.in == nil {
-		return true
-	}
-	if fields := s.tool.in.Fields(); len(fields) > 0 {
+	switch {
+	case len(s.mapping) > 0 || k == 0 && len(d.inputs) == 0:
+	case s.tool.in != nil && len(s.tool.in.Fields()) > 0:
 		// The step's own output is never there before the step: the argument is always left out.
-		s.mapArg(fields[0].Name, optional(flows.Key(s.key)))
-		return true
+		s.mapArg(s.tool.in.Fields()[0].Name, optional(flows.Key(s.key)))
+	default:
+		s.mapping = flows.Nothing(s.key)
 	}
-	return s.tool.in.DropsUnknown()
 }
 
 // flow writes the draft down. name and description must not hold counts: they are part of the digest.

@@ -142,11 +142,7 @@ func minedCandidates(mined *observer.Result, tools *lookup, facts []exampleFacts
 			opts.Dropped(Dropped{Tools: p.Tools, Code: DroppedNoSaving, Reason: "all of its calls come from one model call, so a flow would save none"})
 			continue
 		}
-		form := draftOf
-		if p.Batch != nil {
-			form = batchDraftOf
-		}
-		d, refused := form(p, tools, facts[i].kinds)
+		d, refused := anyDraftOf(p, tools, facts[i].kinds)
 		if refused != nil {
 			opts.Dropped(refused.dropped(p.Tools))
 			continue
@@ -176,6 +172,14 @@ func minedCandidates(mined *observer.Result, tools *lookup, facts []exampleFacts
 	return out
 }
 
+// anyDraftOf turns a pattern into a draft, unless the schemas of its tools refuse it.
+func anyDraftOf(p *observer.Pattern, tools *lookup, kinds []resultKind) (*draft, refusal) {
+	if p.Batch != nil {
+		return batchDraftOf(p, tools, kinds), nil
+	}
+	return draftOf(p, tools, kinds)
+}
+
 func coldCandidates(mined *observer.Result, tools *lookup, window Window, opts Options) []Candidate {
 	if opts.MaxChains < 0 {
 		return nil
@@ -188,11 +192,7 @@ func coldCandidates(mined *observer.Result, tools *lookup, window Window, opts O
 	var out []Candidate
 	for _, chain := range m.coldChains(mined, opts) {
 		names := m.names(chain.tools)
-		d, edges, refused := m.draft(chain)
-		if refused != nil {
-			opts.Dropped(Dropped{Tools: names, Code: DroppedChain, Reason: refused.why})
-			continue
-		}
+		d, edges := m.draft(chain)
 		c := candidate(SourceAnalyzer, names, d, describeChain(names))
 		c.Rank, c.Score = len(out), chain.score
 		c.Evidence = Evidence{Window: window, SchemaEdges: edges}

@@ -219,9 +219,11 @@ func TestArgumentsOfMinedFlows(t *testing.T) {
 		{name: "required argument that nobody passed", second: args{}, want: flows.Mapping{{Target: "user_id", Value: flows.Key("user_id")}}, warning: "became an input"},
 		{name: "no arguments are mapped to nothing", second: args{}, tools: []*flows.Tool{find, tool("get_user_details", object("verbose:boolean?"), "", flows.EffectRead)},
 			want: flows.Mapping{{Target: "verbose", Value: optional(flows.Key("user"))}}},
-		{name: "no arguments and none declared", second: args{}, tools: []*flows.Tool{find, tool("get_user_details", object(), "", flows.EffectRead)}, want: nil},
-		{name: "no arguments and others refused", second: args{}, dropped: "takes no arguments",
+		{name: "no arguments and none declared", second: args{}, tools: []*flows.Tool{find, tool("get_user_details", object(), "", flows.EffectRead)}, want: flows.Nothing("user")},
+		{name: "no arguments and others refused", second: args{}, want: flows.Nothing("user"),
 			tools: []*flows.Tool{find, tool("get_user_details", `{"type":"object","properties":{},"additionalProperties":false}`, "", flows.EffectRead)}},
+		{name: "no arguments and no schema", second: args{}, want: flows.Nothing("user"),
+			tools: []*flows.Tool{find, tool("get_user_details", "", "", "")}},
 		{name: "tools without schemas", second: args{userID}, tools: []*flows.Tool{tool("find_customer", "", "", ""), tool("get_user_details", "", "", "")},
 			want: flows.Mapping{{Target: "user_id", Value: flows.Pointer("/customer/customer_id")}}},
 	} {

@@ -118,7 +118,7 @@ func (c *compiler) checkInputs(sp *stepPlan) {
 	for i, entry := range entries {
 		at := []string{"input_mapping", entry.Target}
 		target, declared := fieldOf(in, entry.Target)
-		if !declared {
+		if !declared && !c.leftOut(sp, &entry.Value) {
 			c.stepError(sp, IssueUnknownTargetKey, entry.Target, at, "tool '%s' has no input '%s'", sp.name, entry.Target)
 		}
 		c.checkSource(place{sp.at, sp.name, stepPointer(sp.at, at...)}, &sp.mapping, i, target, IssueTypeMismatch)
@@ -136,6 +136,16 @@ func (c *compiler) checkInputs(sp *stepPlan) {
 			c.stepError(sp, IssueMissingRequiredInput, f.Name, []string{"input_mapping"}, "tool '%s' requires input '%s'; map it", sp.name, f.Name)
 		}
 	}
+}
+
+// leftOut reports whether a mapping value is never there, so that it does not matter whether its target is: the optional
+// output of the step itself, where nothing else gives its key.
+func (c *compiler) leftOut(sp *stepPlan, v *flows.MappingValue) bool {
+	if !v.NeverIn(sp.step.OutputAs) || !c.known.declared {
+		return false
+	}
+	_, found := c.known.key(sp.step.OutputAs)
+	return !found
 }
 
 // checkWholeContext checks a step that gets the whole context as its input.

@@ -99,6 +99,9 @@ func (sp *stepPlan) explain(missing []string) StepExplanation {
 		s.Inputs = append(s.Inputs, InputSource{"*", "context (full)"})
 	}
 	for _, entry := range sp.step.InputMapping {
+		if entry.Value.NeverIn(sp.step.OutputAs) {
+			continue
+		}
 		s.Inputs = append(s.Inputs, InputSource{entry.Target, sourceText(entry.Value, missing)})
 	}
 	if sp.callee != nil {

@@ -111,6 +111,11 @@ func TestExplain(t *testing.T) {
 	assert.Equal(t, []executor.Shape{{Name: "id", Type: "string", Required: true}}, e.Input)
 	assert.Equal(t, []executor.InputSource{{Target: "r", Source: "context['n']"}}, e.Output)
 	assert.Len(t, e.Warnings, len(found))
+
+	flow = b.flow("input_schema: {type: object, properties: {id: {type: string}}, required: [id]}\nsteps:\n\t- {tool_name: user, input_mapping: {id: id, no_arguments: {$optional: u}}, output_as: u}\n")
+	plan, found = executor.Compile(flow, b.tools, executor.CompileOptions{})
+	require.NotNil(t, plan, "%v", found)
+	assert.Equal(t, []executor.InputSource{{Target: "id", Source: "context['id']"}}, executor.Explain(plan, found).Steps[0].Inputs, "what is never given is no input")
 }
 
 func TestAttest(t *testing.T) {

@@ -40,3 +40,29 @@ type Mapping []MappingEntry
 func Key(name string) MappingValue        { return MappingValue{Kind: MapKey, Ref: name} }
 func Pointer(pointer string) MappingValue { return MappingValue{Kind: MapPointer, Ref: pointer} }
 func Const(v any) MappingValue            { return MappingValue{Kind: MapConst, Literal: v} }
+
+// noArguments is the argument that Nothing names.
+const noArguments = "no_arguments"
+
+// Nothing is the mapping of a step that takes no arguments, where an empty one would give it the whole context: an argument
+// that is always left out, whatever the tool's schema, since its source is the step's own output under the context key
+// outputAs, which is not there before the step.
+func Nothing(outputAs string) Mapping {
+	own := Key(outputAs)
+	return Mapping{{Target: noArguments, Value: MappingValue{Kind: MapOptional, Inner: &own}}}
+}
+
+// NeverIn reports whether a value is always left out by a step with this OutputAs: the optional output of the step itself.
+func (v *MappingValue) NeverIn(outputAs string) bool {
+	return outputAs != "" && v.Kind == MapOptional && v.Inner.Kind == MapKey && v.Inner.Ref == outputAs
+}
+
+// WithoutArguments reports whether the step's mapping gives its tool nothing.
+func (s *Step) WithoutArguments() bool {
+	for i := range s.InputMapping {
+		if !s.InputMapping[i].Value.NeverIn(s.OutputAs) {
+			return false
+		}
+	}
+	return len(s.InputMapping) > 0
+}

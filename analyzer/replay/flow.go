@@ -134,17 +134,11 @@ func (f *Flow) givenTo(s *flows.Step) string {
 		return ""
 	}
 	for i := range s.InputMapping {
-		if v := &s.InputMapping[i].Value; !never(v, s.OutputAs) && !slices.Equal(f.reads(v), []string{name}) {
+		if v := &s.InputMapping[i].Value; !v.NeverIn(s.OutputAs) && !slices.Equal(f.reads(v), []string{name}) {
 			return ""
 		}
 	}
 	return name
-}
-
-// never reports whether a mapping value is one that a step leaves out always: its own output, which is not there before it.
-// Steps without arguments have one, since no mapping at all would give them the whole context.
-func never(v *flows.MappingValue, output string) bool {
-	return v.Kind == flows.MapOptional && v.Inner.Kind == flows.MapKey && v.Inner.Ref == output
 }
 
 // compileExpressions compiles what a step derives. Keys may hold anything: recorded values decide.

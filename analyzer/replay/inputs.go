@@ -31,7 +31,7 @@ func (w *walk) object(k int, key string, c *call) map[string]any {
 	out := map[string]any{}
 	for i := range s.mapping {
 		e := &s.mapping[i]
-		if never(&e.Value, s.as) {
+		if e.Value.NeverIn(s.as) {
 			continue
 		}
 		v := &e.Value

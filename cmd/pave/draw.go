@@ -36,7 +36,13 @@ func drawFlow(w io.Writer, flow *flows.Flow, note func(step int, arg string) str
 		if len(step.InputMapping) == 0 {
 			rows = append(rows, [3]string{"*", "the whole context", ""})
 		}
+		if step.WithoutArguments() {
+			fmt.Fprintln(w, "    |   takes no arguments")
+		}
 		for _, m := range step.InputMapping {
+			if m.Value.NeverIn(step.OutputAs) {
+				continue
+			}
 			row := [3]string{m.Target, elementOr(step, m.Value, producers, names), ""}
 			if note != nil {
 				row[2] = note(sameCall(flow, i), m.Target)

@@ -73,3 +73,11 @@ returns: {note: note}
     |   note <- step 5 (write_note), whole output
 `, out.String())
 }
+
+// A step whose only argument is never given takes none, and the drawing says no more of it.
+func TestDrawStepsWithoutArguments(t *testing.T) {
+	flow := &flows.Flow{Type: flows.TypeFlow, Name: "f", Steps: []flows.Step{{ToolName: "ping", OutputAs: "pong", InputMapping: flows.Nothing("pong")}}}
+	var out strings.Builder
+	drawFlow(&out, flow, func(int, string) string { return "held 1 of 1" })
+	require.Equal(t, "  input\n    |\n  1 ping\n    |   takes no arguments\n    |\n  output\n    |   * <- the whole context\n", out.String())
+}

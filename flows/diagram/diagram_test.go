@@ -115,8 +115,9 @@ func TestSources(t *testing.T) {
 	flow := parse(t, `{"format_version": "1.1", "type": "Flow", "name": "f", "description": "d", "on_context_collision": "error", "steps": [
 		{"tool_name": "find", "input_mapping": {"q": "name", "limit": 10}, "output_as": "found"},
 		{"tool_name": "use", "for_each": "/found/rows", "as": "row", "input_mapping": {"id": "/row/id", "key": {"$expr": "found.rows.filter(e, e.state == 'open')[0].key"}, "note": {"$optional": "note"}}},
+		{"tool_name": "ping", "input_mapping": {"no_arguments": {"$optional": "pong"}}, "output_as": "pong"},
 		{"tool_name": "all"}]}`)
-	assert.Equal(t, `[find] → [use] → [all]
+	assert.Equal(t, `[find] → [use] → [ping] → [all]
 
 [find]  q ← name
         limit ← 10
@@ -125,6 +126,8 @@ func TestSources(t *testing.T) {
         id ← /row/id
         key ← found.rows.filter(e, e.state == 'open')[0].key
         note ← note (where present)
+[ping]  takes no arguments
+        gives pong
 [all]   takes the whole context`, draw(t, flow, Options{Sources: true}))
 	for _, format := range []Format{FormatMermaid, FormatDOT, FormatSVG} {
 		assert.Contains(t, draw(t, flow, Options{Format: format, Sources: true}), "id ← /row/id", format)

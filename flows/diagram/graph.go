@@ -149,10 +149,16 @@ func sources(s *flows.Step) []string {
 	var out []string
 	for i := range s.InputMapping {
 		m := &s.InputMapping[i]
+		if m.Value.NeverIn(s.OutputAs) {
+			continue
+		}
 		out = append(out, fmt.Sprintf("%s ← %s", m.Target, source(&m.Value)))
 	}
-	if len(s.InputMapping) == 0 {
+	switch {
+	case len(s.InputMapping) == 0:
 		out = append(out, "takes the whole context")
+	case s.WithoutArguments():
+		out = append(out, "takes no arguments")
 	}
 	if s.OutputAs != "" {
 		out = append(out, "gives "+s.OutputAs)
