@@ -194,6 +194,9 @@ func report(w io.Writer, err error) int {
 			}
 			fmt.Fprintf(w, "  %s%s (%s)\n", where, output.Clean(d.Detail), output.Clean(d.Code))
 		}
+		if e.Code == flows.CodeUnauthenticated {
+			fmt.Fprintln(w, "  commands take their key from --key or PAVE_KEY")
+		}
 		return api.ExitOf(e.Code)
 	}
 	fmt.Fprintln(w, "pave:", output.Clean(err.Error()))

@@ -64,6 +64,7 @@ func (c *workersRunCmd) Run(e *env) error {
 		for name := range c.Tool {
 			poll.Tools = append(poll.Tools, name)
 		}
+		fmt.Fprintf(e.err, "pave: serving pool %s with %d tools; Ctrl-C ends it\n", output.Clean(c.Pool), len(c.Tool))
 		for e.ctx.Err() == nil {
 			resp, err := check(cl.PollWorkerPoolWithResponse(e.ctx, c.Pool, poll))
 			switch {

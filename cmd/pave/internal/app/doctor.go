@@ -32,7 +32,7 @@ func Doctor(ctx context.Context, dataDir string) []Finding {
 	}
 	d.holder()
 	d.files(ctx)
-	d.modes()
+	d.keys()
 	if err := watchDisk(dataDir).admit(); err != nil {
 		d.add("disk", false, err.Error(), "free space; nothing is recorded until there is more")
 	} else {
@@ -82,8 +82,8 @@ func (d *doctor) files(ctx context.Context) {
 	}
 }
 
-// modes checks that secrets are readable by their owner only.
-func (d *doctor) modes() {
+// keys checks that keys are whole and readable by their owner only.
+func (d *doctor) keys() {
 	for _, name := range []string{redactFile, vaultFile, governance.AdminKeyFile} {
 		info, err := os.Stat(filepath.Join(d.dir, name))
 		if errors.Is(err, fs.ErrNotExist) {
@@ -91,6 +91,10 @@ func (d *doctor) modes() {
 		}
 		if err != nil {
 			d.add(name, false, err.Error(), "")
+			continue
+		}
+		if size := map[string]int64{redactFile: redactionKeySize, vaultFile: runs.VaultKeySize}[name]; size > 0 && info.Size() != size {
+			d.add(name, false, fmt.Sprintf("it has %d bytes, not %d", info.Size(), size), "restore it from a backup")
 			continue
 		}
 		open := info.Mode().Perm()&0o077 != 0

@@ -57,18 +57,25 @@ func secrets(dir string) func(context.Context, string) (string, error) {
 	}
 }
 
+// redactionKeySize is in bytes.
+const redactionKeySize = 32
+
 // redactionKey reads the key of the tokens that stand for redacted values, made at the first start, so that tokens
-// stay equal over restarts.
+// stay equal over restarts. An empty file is one that a crash at the first start left; any other of a wrong size is an error,
+// for a new key would make what is recorded from now on differ from what was.
 func redactionKey(dir string) ([]byte, error) {
 	path := filepath.Join(dir, redactFile)
 	key, err := os.ReadFile(path)
-	if err == nil && len(key) == 32 {
+	switch {
+	case err == nil && len(key) == redactionKeySize:
 		return key, nil
-	}
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
+	case err == nil && len(key) > 0:
+		return nil, fmt.Errorf("redaction key %s has %d bytes, not %d: restore it from a backup, or remove it for a new one, with which equal values get other tokens than before",
+			path, len(key), redactionKeySize)
+	case err != nil && !errors.Is(err, os.ErrNotExist):
 		return nil, fmt.Errorf("redaction key: %w", err)
 	}
-	key = make([]byte, 32)
+	key = make([]byte, redactionKeySize)
 	_, _ = rand.Read(key) // crypto/rand never fails
 	if err := os.WriteFile(path, key, 0o600); err != nil {
 		return nil, fmt.Errorf("redaction key: %w", err)

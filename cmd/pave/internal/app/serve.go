@@ -62,7 +62,7 @@ type ServeOptions struct {
 func (a *App) Serve(ctx context.Context, opts ServeOptions) error {
 	listener, err := net.Listen("tcp", opts.Listen)
 	if err != nil {
-		return flows.NewError(flows.CodeUnavailable, fmt.Sprintf("listen on %s: %v", opts.Listen, err))
+		return flows.NewError(flows.CodeUnavailable, fmt.Sprintf("listen on %s: %v; --listen takes another address, with port 0 a free one", opts.Listen, err))
 	}
 	if a.opts.NoAuth && !api.IsLoopback(listener.Addr()) {
 		return errors.Join(flows.NewError(flows.CodeInvalid, "without keys only a loopback address is served"), listener.Close())
