@@ -249,10 +249,15 @@ func interval(i analyzer.Interval) gen.Interval {
 
 // Savings is the wire form of expected savings.
 func Savings(s analyzer.Savings) gen.Savings {
-	return gen.Savings{
+	out := gen.Savings{
 		Occurrences: s.Occurrences, LlmCallsPerRun: interval(s.LLMCallsPerRun), TokensPerRun: interval(s.TokensPerRun),
-		CostUsdPerRun: interval(s.CostUSDPerRun), LatencyMsPerRun: interval(s.LatencyMSPerRun), PerWeek: s.PerWeek, Basis: s.Basis,
+		CostUsdPerRun: interval(s.CostUSDPerRun), LatencyMsPerRun: interval(s.LatencyMSPerRun), PerWeek: s.PerWeek, PerCall: s.PerCall, Basis: s.Basis,
 	}
+	if s.CallsPerRun.Known > 0 {
+		calls := interval(s.CallsPerRun)
+		out.CallsPerRun = &calls
+	}
+	return out
 }
 
 // Evidence is the wire form of what stands behind a candidate.

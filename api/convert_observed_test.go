@@ -59,6 +59,11 @@ func TestSummaryOfBatches(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, &gen.PatternBatch{Examined: 20, Several: 15, Whole: 5, Supporting: []string{"s1"}, Contradicting: []string{}}, summary(string(stored)).Batch)
 
+	saves := Savings(analyzer.Savings{PerCall: true, CallsPerRun: analyzer.Interval{Mean: 2.5, Low: 2, High: 3, Known: 4}})
+	require.True(t, saves.PerCall)
+	require.Equal(t, &gen.Interval{Mean: 2.5, Low: 2, High: 3, Known: 4}, saves.CallsPerRun)
+	require.Nil(t, Savings(analyzer.Savings{}).CallsPerRun, "what was stored before calls were counted")
+
 	older := summary(`{"Window":{"Sessions":9,"Calls":90},"Pattern":{"Tools":["a","b"],"Occurrences":9,"Sessions":8,"DataFlow":{"Sampled":8,"Explained":7,"Steps":[{},{}]}}}`)
 	require.Nil(t, older.Batch)
 	require.Equal(t, []int{9, 8, 8, 7}, []int{older.Occurrences, older.Sessions, older.Sampled, older.Explained})

@@ -3503,6 +3503,9 @@ type SafetyDeclaration struct {
 type Savings struct {
 	Basis string `json:"basis"`
 
+	// CallsPerRun A mean with its 95 % interval.
+	CallsPerRun *Interval `json:"calls_per_run,omitempty"`
+
 	// CostUsdPerRun A mean with its 95 % interval.
 	CostUsdPerRun Interval `json:"cost_usd_per_run"`
 
@@ -3512,7 +3515,10 @@ type Savings struct {
 	// LlmCallsPerRun A mean with its 95 % interval.
 	LlmCallsPerRun Interval `json:"llm_calls_per_run"`
 	Occurrences    int      `json:"occurrences"`
-	PerWeek        float64  `json:"per_week,omitempty,omitzero"`
+
+	// PerCall The flow takes whole calls: a run of n calls saves (n - 1) / (the mean of calls_per_run - 1) times the figures.
+	PerCall bool    `json:"per_call,omitempty,omitzero"`
+	PerWeek float64 `json:"per_week,omitempty,omitzero"`
 
 	// TokensPerRun A mean with its 95 % interval.
 	TokensPerRun Interval `json:"tokens_per_run"`

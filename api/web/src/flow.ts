@@ -75,6 +75,7 @@ export interface Step {
   name: string
   kind: 'tool' | 'flow' | 'capability'
   mappings: Mapping[]
+  whole: boolean // it has no mapping: the tool gets the whole context
   out?: string
   forEach?: Mapping
   when: Condition[]
@@ -106,6 +107,10 @@ function sourceOf(value: unknown): { source: Source; optional: boolean } {
   }
   return { source: { kind: 'const', value }, optional: false }
 }
+
+/** An argument that is always left out, since its source is the step's own output: how a flow says that a step takes none. */
+const neverIn = (s: StepDoc, value: unknown) =>
+  s.output_as !== undefined && typeof value === 'object' && value !== null && (value as Record<string, unknown>)['$optional'] === s.output_as
 
 /** The words of an expression that may name an input or an output. */
 const keysOf = (text: string): string[] => text.replace(/"[^"]*"|'[^']*'/g, '').match(/(?<![.\w])[A-Za-z_]\w*/g) ?? []
@@ -158,8 +163,8 @@ export function readFlow(doc: FlowDoc): Flow {
     return {
       index, id: s.step_id ?? String(index + 1), level: levels[index] ?? 0,
       name: s.tool_name ?? s.flow_name ?? s.capability_id ?? '?', kind: s.flow_name ? 'flow' : s.capability_id ? 'capability' : 'tool',
-      mappings: Object.entries(s.input_mapping ?? {}).map(([arg, v]) => mapping(arg, v, `/steps/${index}/input_mapping/${escapeToken(arg)}`)),
-      out: s.output_as, when, after: dag ? before : [], forEach: s.for_each === undefined ? undefined : { ...mapping('for_each', s.for_each, `/steps/${index}/for_each`) },
+      mappings: Object.entries(s.input_mapping ?? {}).filter(([, v]) => !neverIn(s, v)).map(([arg, v]) => mapping(arg, v, `/steps/${index}/input_mapping/${escapeToken(arg)}`)),
+      whole: Object.keys(s.input_mapping ?? {}).length === 0, out: s.output_as, when, after: dag ? before : [], forEach: s.for_each === undefined ? undefined : { ...mapping('for_each', s.for_each, `/steps/${index}/for_each`) },
     }
   })
   return { inputs, steps: read }

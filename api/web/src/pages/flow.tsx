@@ -182,11 +182,22 @@ function FlowView({ v, summary, reload }: { v: Version; summary?: Schemas['FlowS
             {v.shadow && (
               <Card title="Conformance on live sessions">
                 <dl class="facts">
-                  <dt title="Walks of its path that were as the flow predicted">As predicted</dt>
-                  <dd>
-                    {count(v.shadow.exact)} of {count(v.shadow.windows)}
-                  </dd>
-                  {v.shadow.conformance !== undefined && (
+                  {v.savings.per_call ? (
+                    <>
+                      <dt title="Walks in which callers could have given several calls before the first; the flow predicts none of them">Could be given</dt>
+                      <dd>
+                        {plural(v.shadow.windows, 'walk')} of {plural(v.shadow.sessions, 'session')}
+                      </dd>
+                    </>
+                  ) : (
+                    <>
+                      <dt title="Walks of its path that were as the flow predicted">As predicted</dt>
+                      <dd>
+                        {count(v.shadow.exact)} of {count(v.shadow.windows)}
+                      </dd>
+                    </>
+                  )}
+                  {v.shadow.conformance !== undefined && !v.savings.per_call && (
                     <>
                       <dt>Last 50 walks</dt>
                       <dd>{percent(v.shadow.conformance)}</dd>

@@ -4,6 +4,7 @@ import type { Schemas } from '../api'
 import { count, percent, plural } from '../format'
 import { evidenceOf, sourceText, type Flow, type Mapping } from '../flow'
 import { useHot } from '../parts/diagram'
+import { Tag } from '../parts/marks'
 import { Link, to } from '../router'
 
 interface Props {
@@ -32,7 +33,7 @@ export function Mappings({ flow, evidence, picked, pick }: Props) {
           {s.mappings.map((m) => (
             <Mapped key={m.id} m={m} evidence={evidence} picked={picked} pick={pick} />
           ))}
-          {s.mappings.length === 0 && !s.forEach && <p class="dim pad">takes no arguments</p>}
+          {s.mappings.length === 0 && <p class="dim pad">{s.whole ? 'takes the whole context' : 'takes no arguments'}</p>}
         </section>
       ))}
     </div>
@@ -57,7 +58,9 @@ function Guarded({ g }: { g?: Schemas['StepGuard'] }) {
 
 function Mapped({ m, evidence, picked, pick }: { m: Mapping; evidence: Schemas['Evidence']; picked: Mapping | null; pick: (m: Mapping | null) => void }) {
   const { lit, bind } = useHot(m.id)
-  const e = evidenceOf(evidence, m)?.evidence
+  const found = evidenceOf(evidence, m)
+  const e = found?.evidence
+  const given = evidence.pattern?.batch !== undefined
   const open = picked?.id === m.id
   return (
     <div class={`mapped${lit ? ' hot' : ''}`} {...bind}>
@@ -66,12 +69,12 @@ function Mapped({ m, evidence, picked, pick }: { m: Mapping; evidence: Schemas['
           {open ? '▾' : '▸'}
         </span>
         <span class="mono map-arg">{m.arg}</span>
-        <span class={`mono map-source from-${m.source.kind}`}>← {sourceText(m)}</span>
+        <span class={`mono map-source from-${m.source.kind}`}>← {sourceText(m)}</span> <KindOf a={found} />
         <span class="mapped-sum">
           {e ? (
             <>
-              held {count(e.held)} of {count(e.present)}
-              {e.held < e.present && <span class="state warn"> ▲ {percent(e.held / e.present)}</span>}
+              {given ? 'callers knew it in' : 'held'} {count(e.held)} of {count(e.present)}
+              {e.held < e.present && <span class={given ? 'dim' : 'state warn'}> {given ? '' : '▲ '}{percent(e.held / e.present)}</span>}
             </>
           ) : (
             <span class="dim">no recording behind it</span>
@@ -80,11 +83,22 @@ function Mapped({ m, evidence, picked, pick }: { m: Mapping; evidence: Schemas['
       </button>
       {open && (
         <div class="mapped-body">
-          {e ? <Evidence e={e} /> : <p class="dim">This argument was set by hand or follows from schemas alone.</p>}
+          {e ? <Evidence e={e} given={given} /> : <p class="dim">This argument was set by hand or follows from schemas alone.</p>}
         </div>
       )}
     </div>
   )
+}
+
+/** What is done with the values that an argument is taken from, where they are not passed as they are. */
+function KindOf({ a }: { a?: Schemas['ArgFlow'] }) {
+  switch (a?.kind) {
+    case 'element':
+      return <Tag title="of each element of the list that the step runs over">element</Tag>
+    case 'derived':
+      return <Tag title="computed from earlier values">derived</Tag>
+  }
+  return null
 }
 
 /** The mapping that the recordings support least: the one to look at first. */
@@ -108,33 +122,45 @@ export function HotEvidence({ flow, evidence, id }: { flow: Flow; evidence: Sche
   const m = step && (step.forEach?.id === shown ? step.forEach : step.mappings.find((one) => one.id === shown))
   const hint = <p class="dim small-text">Point at an argument, or move to it with Tab, to see where its value comes from and how often that held. A click keeps it.</p>
   if (!step || !m) return <div class="hot-evidence">{hint}</div>
-  const e = evidenceOf(evidence, m)?.evidence
+  const found = evidenceOf(evidence, m)
+  const e = found?.evidence
+  const given = evidence.pattern?.batch !== undefined
   return (
     <div class="hot-evidence">
-      <p class="dim small-text">{id === null ? 'The argument with the weakest evidence' : 'Evidence'}</p>
+      <p class="dim small-text">{id !== null ? 'Evidence' : given ? 'The argument that callers knew least often' : 'The argument with the weakest evidence'}</p>
       <h3>
         <span class="box-no">{step.index + 1}</span> <span class="mono">{m.arg}</span>
       </h3>
-      <p class="mono">← {sourceText(m)}</p>
-      {e ? <Evidence e={e} /> : <p class="dim">No recording stands behind it: it was set by hand, or follows from schemas alone.</p>}
+      <p>
+        <span class="mono">← {sourceText(m)}</span> <KindOf a={found} />
+      </p>
+      {e ? <Evidence e={e} given={given} /> : <p class="dim">No recording stands behind it: it was set by hand, or follows from schemas alone.</p>}
       {id === null && hint}
     </div>
   )
 }
 
-function Evidence({ e }: { e: Schemas['ArgEvidence'] }) {
+function Evidence({ e, given }: { e: Schemas['ArgEvidence']; given: boolean }) {
   const against = e.contradicting ?? []
   return (
     <>
       <dl class="facts">
-        <dt title="Occurrences in which the mapping gave exactly the recorded value">Held</dt>
+        {given ? (
+          <dt title="Occurrences in which callers knew the recorded values before the first call; nothing is predicted">Callers knew it</dt>
+        ) : (
+          <dt title="Occurrences in which the mapping gave exactly the recorded value">Held</dt>
+        )}
         <dd>
           {count(e.held)} of {count(e.present)} ({percent(e.held / Math.max(1, e.present))})
         </dd>
         <dt title="How many different values it was seen with; few values prove little">Distinct values</dt>
         <dd>{count(e.distinct)}</dd>
-        <dt title="The rate at which the two values would be equal by chance">By chance</dt>
-        <dd>{e.chance ? percent(e.chance) : '0 %'}</dd>
+        {!given && (
+          <>
+            <dt title="The rate at which the two values would be equal by chance">By chance</dt>
+            <dd>{e.chance ? percent(e.chance) : '0 %'}</dd>
+          </>
+        )}
       </dl>
       {e.note && <p class={e.ambiguous ? 'state warn' : 'dim'}>{e.ambiguous ? '▲ ' : ''}{e.note}</p>}
       <p>

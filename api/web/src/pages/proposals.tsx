@@ -88,7 +88,11 @@ export function ProposalsPage() {
     { head: 'Path', hide: 'medium', cell: (p) => <Steps tools={p.tools} /> },
     { head: 'Safety', width: '92px', cell: (p) => <Safety of={p.safety} /> },
     { head: 'Seen', title: 'Sessions in which the path was seen', num: true, width: '76px', cell: (p) => (p.sessions ? `${count(p.sessions)}` : <span class="dim">never</span>) },
-    { head: 'Exact', title: 'Share of the examined occurrences in which every mapping reproduced the recorded value; of flows that take whole calls, in which callers knew more than the first call', num: true, width: '76px', hide: 'narrow', cell: (p) => (p.sampled ? percent((p.explained ?? 0) / p.sampled) : <span class="dim">none</span>) },
+    {
+      head: 'Exact', num: true, width: '92px', hide: 'narrow',
+      title: 'Share of the examined occurrences in which every mapping reproduced the recorded value; of flows that take whole calls, which map nothing, in which callers knew more than the first call',
+      cell: (p) => <Exact of={p} />,
+    },
     { head: 'Saves a run', title: 'LLM calls that one run avoids, mean with its 95 % interval', num: true, width: '132px', cell: (p) => (savingsOf(p.savings).known ? `${interval(p.savings.llm_calls_per_run, (n) => n.toFixed(1))} calls` : <span class="dim">not measured</span>) },
     { head: 'Approvals', num: true, width: '104px', hide: 'narrow', title: 'Valid approvals of the current draft, of those that the policy wants', cell: (p) => `${p.approvals} of ${p.needs}` },
     { head: 'Changed', num: true, width: '92px', hide: 'medium', cell: (p) => <Ago at={p.updated_at} /> },
@@ -197,6 +201,17 @@ export function ProposalsPage() {
       {ask && <Decide {...ask} close={() => setAsk(null)} done={() => (setAsk(null), setMarked(new Set()), list.reload())} />}
     </Page>
   )
+}
+
+/** How often the mappings held; of a flow that takes whole calls, marked as such, how often callers knew several. */
+function Exact({ of: p }: { of: Row }) {
+  if (p.batch)
+    return (
+      <span class="dim" title={`It takes whole calls and predicts none: callers knew more than the first call in ${count(p.batch.several)} of ${plural(p.batch.examined, 'occurrence')}, all in ${count(p.batch.whole)}`}>
+        {percent(p.batch.several / Math.max(1, p.batch.examined))} known
+      </span>
+    )
+  return p.sampled ? <>{percent((p.explained ?? 0) / p.sampled)}</> : <span class="dim">none</span>
 }
 
 function filterName(query: string): string {

@@ -372,7 +372,16 @@ function Believe({ p, reload }: { p: Proposal; reload: () => void }) {
         <>
           <h3>Shadow on live sessions</h3>
           <p>
-            {p.shadow.passed ? <State of="ok" text="passed" /> : <State of="in_review" text="not passed yet" />} {count(p.shadow.exact)} of {count(p.shadow.windows)} walks as predicted{' '}
+            {p.shadow.passed ? <State of="ok" text="passed" /> : <State of="in_review" text="not passed yet" />}{' '}
+            {batch ? (
+              <>
+                callers could have given several calls in {plural(p.shadow.windows, 'walk')} of {plural(p.shadow.sessions, 'session')} with the first tool
+              </>
+            ) : (
+              <>
+                {count(p.shadow.exact)} of {count(p.shadow.windows)} walks as predicted
+              </>
+            )}{' '}
             <span class="dim">{p.shadow.reason}</span>
           </p>
         </>
@@ -400,8 +409,11 @@ export function Brings({ s }: { s: Schemas['Savings'] }) {
     <Card title="What it brings">
       {known ? (
         <dl class="facts">
-          <dt>LLM calls a run</dt>
-          <dd>{interval(calls, (n) => n.toFixed(1))}</dd>
+          <dt title={s.per_call ? 'Mean of the recorded occurrences; a run saves by the calls that it is given' : undefined}>LLM calls a run</dt>
+          <dd>
+            {interval(calls, (n) => n.toFixed(1))}
+            {s.per_call && s.calls_per_run && <span class="dim"> of {s.calls_per_run.mean.toFixed(1)} calls given</span>}
+          </dd>
           {tokens.known > 0 && (
             <>
               <dt>Tokens a run</dt>

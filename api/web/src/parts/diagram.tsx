@@ -110,7 +110,7 @@ export function FlowDiagram({ flow, evidence, safety, unbound, comments, pick, p
 function Row({ m, label, evidence, pick, picked }: { m: Mapping; label?: string; evidence?: Schemas['Evidence']; pick?: (m: Mapping) => void; picked?: string }) {
   const { lit, bind } = useHot(m.id)
   const e = evidenceOf(evidence, m)?.evidence
-  const title = e ? `${m.arg} ← ${sourceText(m)}\nheld ${e.held} of ${e.present}, ${e.distinct} distinct values` : `${m.arg} ← ${sourceText(m)}`
+  const title = e ? `${m.arg} ← ${sourceText(m)}\n${evidence?.pattern?.batch ? 'callers knew it in' : 'held'} ${e.held} of ${e.present}, ${e.distinct} distinct values` : `${m.arg} ← ${sourceText(m)}`
   return (
     <button type="button" class={`box-row map${lit ? ' hot' : ''}${picked === m.id ? ' picked' : ''}`} title={title} {...bind} onClick={() => pick?.(m)} data-mapping={m.id}>
       <span class="mono map-arg">{label ?? m.arg}</span>
