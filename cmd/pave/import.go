@@ -172,6 +172,9 @@ func finishImport(e *env, report *transcript.Report, up *uploader) error {
 	if err := e.printValue(sum, sum.table); err != nil {
 		return err
 	}
+	if report.Events+report.RejectedCount == 0 {
+		fmt.Fprintln(e.err, "pave: nothing of an agent is in these files; --format says what they are where that was not seen")
+	}
 	return rejectedStatus(e, report)
 }
 

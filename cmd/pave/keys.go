@@ -25,6 +25,9 @@ type keysCreateCmd struct {
 
 // Run makes a key. In the table form only the secret goes to standard output, so that it can be captured.
 func (c *keysCreateCmd) Run(e *env) error {
+	if len(c.Scopes) == 0 {
+		return errUsage("--scopes is empty: give at least one of ingest, read, propose, review, promote, run, work and admin")
+	}
 	if c.Expires < 0 {
 		return errUsage(fmt.Sprintf("--expires %s: the key would be expired; give a time to come", c.Expires))
 	}

@@ -8,6 +8,7 @@ import (
 
 	"pave/api/gen"
 	"pave/cmd/pave/internal/output"
+	"pave/flows"
 	"pave/governance"
 )
 
@@ -85,6 +86,9 @@ func (c *schemasPutCmd) Run(e *env) error {
 	}
 	return e.withClient(func(cl *client) error {
 		resp, err := check(cl.PutSchemaWithBodyWithResponse(e.ctx, c.Name, &gen.PutSchemaParams{IfMatch: etag(c.Revision)}, "application/json", bytes.NewReader(doc)))
+		if c.Revision == 0 && flows.CodeOf(err) == flows.CodeStale {
+			return flows.NewError(flows.CodeStale, fmt.Sprintf("there is a schema %s; --revision N replaces its revision N, which pave schemas list shows", output.Clean(c.Name)))
+		}
 		if err != nil {
 			return err
 		}

@@ -74,6 +74,9 @@ func (c *toolsApplyCmd) one(e *env, doc []byte) error {
 	}
 	return e.withClient(func(cl *client) error {
 		resp, err := check(cl.PutToolWithBodyWithResponse(e.ctx, file.Tools[0].Name, params, "application/json", bytes.NewReader(body)))
+		if flows.CodeOf(err) == flows.CodePrecondition {
+			return flows.NewError(flows.CodePrecondition, fmt.Sprintf("there is a tool %s; --revision N replaces its revision N, which pave tools list shows", output.Clean(file.Tools[0].Name)))
+		}
 		if err != nil {
 			return err
 		}
