@@ -80,6 +80,9 @@ type cli struct {
 	Version     versionCmd     `cmd:"" help:"Print the version."`
 }
 
+// exitStatuses are those of package api, for the help of the program.
+const exitStatuses = "Exit status: 0 done, 1 failed, 2 wrong usage, 3 not found, 4 conflict or changed meanwhile, 5 invalid input, 6 refused by policy or permission, 7 unavailable."
+
 // env is what a command works with.
 type env struct {
 	ctx      context.Context
@@ -114,6 +117,7 @@ func execute(args []string, in io.Reader, out, errOut io.Writer) (status int) {
 		return api.ExitFailed
 	}
 	addExamples(parser.Model)
+	parser.Model.Detail = exitStatuses
 	defer func() {
 		if r := recover(); r != nil {
 			if code, ok := r.(errExit); ok && exited >= 0 { // --help
