@@ -36,6 +36,9 @@ func (e *env) client() (*client, error) {
 	if e.g.Server != "" {
 		return e.remote(e.g.Server, e.g.Key, e.g.As)
 	}
+	if err := e.g.usable(); err != nil {
+		return nil, err
+	}
 	as := e.g.As
 	if as == "" && e.g.Key == "" {
 		as = localPrincipal()

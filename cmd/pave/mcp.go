@@ -34,6 +34,9 @@ func (c *mcpCmd) Run(e *env) error {
 	if e.g.Server != "" {
 		return c.bridge(e, e.g.Server, e.g.Key)
 	}
+	if err := e.g.usable(); err != nil {
+		return err
+	}
 	a, err := app.Open(e.ctx, e.aloneOptions())
 	if held := new(app.HeldError); errors.As(err, &held) && held.Address != "" {
 		key := e.g.Key

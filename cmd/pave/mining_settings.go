@@ -113,10 +113,7 @@ func (s *miningSettings) usable() error {
 	s.check(func(key, format string, args ...any) {
 		problems = append(problems, key+": "+fmt.Sprintf(format, args...))
 	})
-	if len(problems) == 0 {
-		return nil
-	}
-	return errUsage("settings:\n  " + strings.Join(problems, "\n  "))
+	return settingsError(problems)
 }
 
 // miningSetting is one setting as it is in force.

@@ -40,8 +40,8 @@ type serveCmd struct {
 
 // Run serves until SIGTERM or an interrupt; a second one ends the process at once.
 func (c *serveCmd) Run(e *env) error {
-	if problems := append(slices.Clone(e.settings.problems), c.check(e.g)...); len(problems) > 0 {
-		return errUsage("settings:\n  " + strings.Join(problems, "\n  "))
+	if err := settingsError(append(slices.Clone(e.settings.problems), c.check(e.g)...)); err != nil {
+		return err
 	}
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(c.LogLevel)); err != nil {
@@ -154,18 +154,7 @@ func (c *serveCmd) check(g *globals) []string {
 	if g.Server != "" {
 		fault("server", "serve works on the data directory; leave it out")
 	}
-	if g.Clickhouse != "" {
-		problems = append(problems, app.CheckDSN(g.Clickhouse)...)
-	}
-	g.Mining.check(fault)
-	problems = append(problems, app.CheckEgress(g.EgressAllow)...)
-	own := g.MCP.options()
-	problems = append(problems, own.Check()...)
-	options := g.RunSettings.options()
-	problems = append(problems, options.Check()...)
-	spans := g.RunSettings.telemetry()
-	problems = append(problems, spans.Check()...)
-	return problems
+	return append(problems, g.check()...)
 }
 
 // maxRetentionDays is a hundred years.

@@ -12,6 +12,8 @@ import (
 
 	"github.com/alecthomas/kong"
 	"gopkg.in/yaml.v3"
+
+	"pave/cmd/pave/internal/app"
 )
 
 // settingsFile is pave.yaml: the same settings as the flags, nested by their dashes (egress: {allow: [...]} is
@@ -60,6 +62,29 @@ func (s *settingsFile) err() error {
 		return nil
 	}
 	return fmt.Errorf("settings file %s:\n  %s", s.path, strings.Join(s.problems, "\n  "))
+}
+
+// check lists what is wrong with the settings of whoever opens the data directory, by the key paths of the settings file.
+func (g *globals) check() (problems []string) {
+	if g.Clickhouse != "" {
+		problems = app.CheckDSN(g.Clickhouse)
+	}
+	g.Mining.check(func(key, format string, args ...any) {
+		problems = append(problems, key+": "+fmt.Sprintf(format, args...))
+	})
+	problems = append(problems, app.CheckEgress(g.EgressAllow)...)
+	own, runs, spans := g.MCP.options(), g.RunSettings.options(), g.RunSettings.telemetry()
+	return slices.Concat(problems, own.Check(), runs.Check(), spans.Check())
+}
+
+// usable is a usage error that lists what check finds, nil when that is nothing.
+func (g *globals) usable() error { return settingsError(g.check()) }
+
+func settingsError(problems []string) error {
+	if len(problems) == 0 {
+		return nil
+	}
+	return errUsage("settings:\n  " + strings.Join(problems, "\n  "))
 }
 
 func configPath(args []string) (path string, explicit bool) {
