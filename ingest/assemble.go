@@ -25,7 +25,7 @@ const defaultGap = 30 * time.Minute
 //     bound to, else (several) the session of the latest event of the trace that started before it, else the origin.
 //   - Copies of one call (see mergeCalls) collapse to the richest.
 //   - Run of an event: its own, else that of the nearest ancestor span.
-//   - Order in a run: turn, when every event has one; else time, with ties broken by what caused what; nothing comes before
+//   - Order in a run: turn, when every event has one (a counter that began anew goes on, see renumberRestarts); else time, with ties broken by what caused what; nothing comes before
 //     what caused it, whatever the clock of another machine says; calls with an explicit seq keep the order of their seq
 //     among each other.
 //

@@ -3,7 +3,9 @@ package ingest
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -207,6 +209,50 @@ func TestAssembleTurns(t *testing.T) {
 	overlap := (&trace{id: "1"}).tool("a", "", "a", "", 0, 5.5).tool("b", "", "b", "", 3, 4).tool("c", "", "c", "", 5, 6).tool("d", "", "d", "", 6.1, 7)
 	require.Equal(t, [][]string{{"a/1 break", "b/1 parallel", "c/2", "d/3"}}, shape(assemble(overlap.events)["trace:1"]),
 		"c may have started at 5.9: its clock is cut to milliseconds")
+}
+
+// A turn counter that begins anew is that of an agent that was started again: its calls come after the others, not among them.
+func TestAssembleTurnsThatBeginAnew(t *testing.T) {
+	type placed struct {
+		tool         string
+		turn         int32
+		second, long int // start and duration
+	}
+	calls := func(all ...placed) []Event {
+		var events []Event
+		for i, c := range all {
+			e := Event{Kind: KindToolCall, SessionID: "s", Source: "json", OriginKind: OriginAgent, Turn: c.turn, HasTurn: true, Received: t0,
+				Start: at(1000 * float64(c.second)), Duration: time.Duration(c.long) * time.Second,
+				Call: &ToolCall{Tool: c.tool, CallID: fmt.Sprint("c", i), Args: json.RawMessage(`{}`), Status: StatusOK}}
+			if c.tool == "" {
+				e.Kind, e.Call, e.User = KindUserMessage, nil, &UserMessage{Text: fmt.Sprint("message ", i)}
+			}
+			events = append(events, e)
+		}
+		return events
+	}
+	for name, c := range map[string]struct {
+		events []Event
+		want   []string
+	}{
+		"started again": {calls(placed{"a", 0, 1, 1}, placed{"b", 1, 3, 1}, placed{"c", 0, 100, 1}, placed{"d", 1, 102, 1}),
+			[]string{"a/0 break", "b/1", "c/3 break", "d/4"}},
+		"twice, with messages": {calls(placed{"", 0, 0, 0}, placed{"a", 0, 1, 1}, placed{"b", 1, 3, 1}, placed{"", 0, 99, 0}, placed{"c", 0, 100, 1}, placed{"d", 1, 102, 1},
+			placed{"e", 0, 200, 1}, placed{"f", 0, 201, 1}), []string{"a/0 break", "b/1", "c/3 break", "d/4", "e/6 break", "f/6 parallel"}},
+		"too soon to be told from a clock that is ahead": {calls(placed{"a", 0, 1, 1}, placed{"b", 1, 3, 1}, placed{"c", 0, 63, 1}, placed{"d", 1, 65, 1}),
+			[]string{"a/0 break", "c/0 parallel", "b/1", "d/1 parallel"}},
+		"of a clock that is an hour ahead": {calls(placed{"a", 0, 1, 1}, placed{"b", 2, 5, 1}, placed{"x", 1, 3603, 1}, placed{"y", 3, 3607, 1}),
+			[]string{"a/0 break", "x/1 break", "b/2", "y/3 break"}},
+		"a late call of the last turn": {calls(placed{"a", 0, 1, 1}, placed{"b", 1, 3, 1}, placed{"c", 1, 300, 1}), []string{"a/0 break", "b/1", "c/1 parallel"}},
+		"beyond counting": {calls(placed{"a", 0, 1, 1}, placed{"b", math.MaxInt32, 3, 1}, placed{"c", 0, 100, 1}),
+			[]string{"a/0 break", "c/0 parallel", "b/2147483647 break"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.Equal(t, [][]string{c.want}, shape(assemble(c.events)["s"]))
+			slices.Reverse(c.events)
+			require.Equal(t, [][]string{c.want}, shape(assemble(c.events)["s"]), "whatever order they come in")
+		})
+	}
 }
 
 func TestAssembleNestedAgent(t *testing.T) {

@@ -2,6 +2,7 @@ package ingest
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -10,6 +11,7 @@ import (
 // sortRun puts a run's items in the order in which they happened.
 func sortRun(items []*item) {
 	setPositions(items)
+	renumberRestarts(items)
 	byTurn, timed := true, true
 	for _, it := range items {
 		if !it.aggregate() && !it.e.HasTurn {
@@ -53,6 +55,46 @@ func sortRun(items []*item) {
 			strings.Compare(a.e.TraceID, b.e.TraceID), strings.Compare(a.e.SpanID, b.e.SpanID), cmp.Compare(a.index, b.index))
 	})
 	applySeq(items)
+}
+
+// restartAfter is how long after all that was before it a turn must begin to be one of a counter that began anew; the clocks
+// of machines differ by less.
+const restartAfter = time.Minute
+
+// renumberRestarts lets turns go on where their counter began anew, as that of an agent does that was started again in its
+// session or lost its context: where a turn that was there before, with later ones after it, begins again much later than
+// all of them. One turn is left out between the two, so that no stretch goes over the restart.
+func renumberRestarts(items []*item) {
+	placed := make([]*item, 0, len(items))
+	for _, it := range items {
+		if it.e.HasTurn && !it.when.IsZero() && !it.aggregate() {
+			placed = append(placed, it)
+		}
+	}
+	slices.SortStableFunc(placed, func(a, b *item) int { return cmp.Or(a.when.Compare(b.when), cmp.Compare(a.e.Turn, b.e.Turn)) })
+	if slices.IsSortedFunc(placed, func(a, b *item) int { return cmp.Compare(a.e.Turn, b.e.Turn) }) {
+		return
+	}
+	var until time.Time // the latest end
+	var last, offset int64
+	seen := make(map[int32]bool, len(placed)) // since the restart
+	for _, it := range placed {
+		turn := it.e.Turn
+		if seen[turn] && int64(turn) < last && it.when.Sub(until) >= restartAfter {
+			offset += last - int64(turn) + 2
+			last = 0
+			clear(seen)
+		}
+		if int64(turn)+offset > math.MaxInt32 {
+			return // nobody counts that far; what is left keeps its turn
+		}
+		seen[turn] = true
+		last = max(last, int64(turn))
+		if end := it.when.Add(it.e.Duration); end.After(until) {
+			until = end
+		}
+		it.e.Turn += int32(offset)
+	}
 }
 
 // coarse reports a time cut to whole milliseconds, as some clocks give it: the real one may be almost one later.
