@@ -147,7 +147,7 @@ func shadowOf(r *governance.ShadowResult) *gen.ShadowResult {
 	if r == nil {
 		return nil
 	}
-	out := &gen.ShadowResult{Since: utc(r.Since), Updated: utc(r.Updated), Sessions: r.Sessions, Windows: r.Windows, Exact: r.Exact,
+	out := &gen.ShadowResult{Since: utc(r.Since), Updated: utc(r.Updated), Sessions: r.Sessions, Windows: r.Windows, Exact: r.Exact, Given: r.Given,
 		DestructiveMismatches: r.DestructiveMismatches}
 	out.Passed, out.Reason = r.Passed()
 	if share, known := r.Conformance(); known {

@@ -22,6 +22,9 @@ type ShadowResult struct {
 	Sessions int // live sessions that called its first tool
 	// Windows are the walks of its path, Exact those in which every argument was as predicted.
 	Windows, Exact int
+	// Given is set of a flow that takes whole calls and predicts none: Windows are the walks in which callers could have given
+	// several, Exact those whose calls the flow would have made as they were.
+	Given bool `json:",omitempty"`
 	// DestructiveMismatches counts calls with side effects that diverging runs would have made.
 	DestructiveMismatches int
 	// Recent are the last walks, the newest last, at most RecentWalks: 'x' exact, '.' not.
@@ -38,6 +41,9 @@ func (r *ShadowResult) Passed() (ok bool, reason string) {
 	switch {
 	case r.DestructiveMismatches > 0:
 		return false, fmt.Sprintf("%d calls with side effects would have been made that the agents did not make", r.DestructiveMismatches)
+	case low < MinShadowExact && r.Given:
+		return false, fmt.Sprintf("callers could have given several calls, all as they were made, in %d of %d walks, which proves %.1f %%, not %.0f %%",
+			r.Exact, r.Windows, 100*low, 100*MinShadowExact)
 	case low < MinShadowExact:
 		return false, fmt.Sprintf("%d of %d walks were as predicted, which proves %.1f %%, not %.0f %%", r.Exact, r.Windows, 100*low, 100*MinShadowExact)
 	}

@@ -17,6 +17,8 @@ type ShadowTarget struct {
 	Current bool   // the one that is offered to agents, see Offered
 	Digest  string
 	Flow    *flows.Flow
+	// Given: it predicts no call, its callers give all.
+	Given bool
 	// Harmless says of each declared tool that the flow reaches whether it changes nothing.
 	Harmless map[string]bool
 	// Since is when the content got the state that it is watched in.
@@ -63,7 +65,7 @@ func (s *Service) ShadowTargets(ctx context.Context, tenant string) (out []Shado
 			if err != nil {
 				return err
 			}
-			out = append(out, ShadowTarget{Object: "proposal/" + e.ID, Digest: e.Digest, Flow: e.Flow, Harmless: tools.harmless(e.Flow), Since: approvedAt(&e.Proposal)})
+			out = append(out, ShadowTarget{Object: "proposal/" + e.ID, Digest: e.Digest, Flow: e.Flow, Given: e.Savings.PerCall, Harmless: tools.harmless(e.Flow), Since: approvedAt(&e.Proposal)})
 		}
 		versions, err := versionsIn(r, tenant, "")
 		if err != nil {
@@ -79,7 +81,7 @@ func (s *Service) ShadowTargets(ctx context.Context, tenant string) (out []Shado
 				continue
 			}
 			object := shadowOfVersion(v.Flow.Name, v.Flow.Version)
-			out = append(out, ShadowTarget{Object: object, Active: true, Current: offered[object], Digest: v.Digest, Flow: v.Flow,
+			out = append(out, ShadowTarget{Object: object, Active: true, Current: offered[object], Digest: v.Digest, Flow: v.Flow, Given: v.Savings.PerCall,
 				Harmless: tools.harmless(v.Flow), Since: statusSince(v)})
 		}
 		return nil
@@ -137,7 +139,7 @@ func (c *change) addWalks(w *Walks) error {
 	if result == nil {
 		result = &ShadowResult{Digest: w.Target.Digest, Since: w.Target.Since}
 	}
-	result.Updated = c.at
+	result.Updated, result.Given = c.at, w.Target.Given
 	result.Sessions += w.Sessions
 	result.Windows += len(w.Exact)
 	result.DestructiveMismatches += w.DestructiveMismatches

@@ -59,6 +59,23 @@ func TestShadowBeforePromotion(t *testing.T) {
 	require.NoError(t, err)
 }
 
+// Of a flow that takes whole calls and predicts none, the shadow says what callers could have given.
+func TestShadowOfWhatIsGiven(t *testing.T) {
+	b := newBench(t)
+	policy := governance.DefaultPolicy()
+	policy.RequireShadow = true
+	require.NoError(t, b.SetPolicy(ctx, admin, policy, 0))
+	b.apply(findUser(), getUser())
+	c := candidate(userFlow("f"), "k", 10, 100)
+	c.Savings.PerCall = true
+	id := b.one(c).ProposalID
+	b.approve(id, bob)
+	b.walked(5, 1)
+	require.True(t, b.get(id).Shadow.Given)
+	_, err := b.Promote(ctx, bob, id, governance.PromoteRequest{})
+	refused(t, flows.CodeShadow, err, "callers could have given several calls, all as they were made, in 5 of 6 walks")
+}
+
 // Later evidence, labels and looks at a draft do not move the time from which it is watched, nor what was seen.
 func TestWhatIsWatchedStaysWatched(t *testing.T) {
 	b, id := ready(t)

@@ -3639,19 +3639,24 @@ type ShadowResult struct {
 	Conformance           *float64 `json:"conformance,omitempty"`
 	DestructiveMismatches int      `json:"destructive_mismatches"`
 
-	// Exact Walks that were as predicted.
+	// Exact Walks that were as predicted; where `given`, whose calls the flow would have made as they were.
 	Exact int `json:"exact"`
+
+	// Given The flow takes whole calls and predicts none.
+	Given bool `json:"given,omitempty,omitzero"`
 
 	// Passed The lower bound of exactness is 0.95 and nothing harmful would have been done.
 	Passed bool `json:"passed"`
 
 	// Reason Why it has not passed.
-	Reason   string    `json:"reason,omitempty,omitzero"`
+	Reason string `json:"reason,omitempty,omitzero"`
+
+	// Sessions Live sessions with its first tool.
 	Sessions int       `json:"sessions"`
 	Since    time.Time `json:"since"`
 	Updated  time.Time `json:"updated,omitempty,omitzero"`
 
-	// Windows Walks of its path.
+	// Windows Walks of its path; where `given`, those in which callers could have given several calls.
 	Windows int `json:"windows"`
 }
 

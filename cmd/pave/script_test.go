@@ -45,6 +45,7 @@ func TestScripts(t *testing.T) {
 		Dir:   "testdata/script",
 		Setup: setup,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"api":     cmdAPI,
 			"exits":   cmdExits,
 			"jsonenv": cmdJSONEnv,
 			"serving": cmdServing,
@@ -64,6 +65,10 @@ func setup(e *testscript.Env) error {
 	for name, content := range map[string]string{
 		"calls.jsonl": recordedCalls(40),
 		"carts.jsonl": recordedCarts(40),
+		"desks.jsonl": recordedDesks("d", 40, asRecorded),
+		"later.jsonl": recordedDesks("l", 6, tomorrow) + accountsAlone("m", 2, tomorrow),
+		"after.jsonl": recordedDesks("n", 3, tomorrow),
+		"flow.jsonl":  flowCalls("o", 2, tomorrow),
 		"tools.yaml":  toolFile(server.URL),
 	} {
 		if err := os.WriteFile(filepath.Join(e.WorkDir, name), []byte(content), 0o600); err != nil {
@@ -143,7 +148,7 @@ binding: {kind: http, method: GET, url: "%s%s"}
 // recordedCalls are n sessions of an agent that looks a customer up, reads the account and then the last order, with
 // a model call before each tool call. Every third session asks for the weather first.
 func recordedCalls(n int) string {
-	return recordedSessions("s", n, func(i int, say func(string), call func(string, map[string]any, map[string]any)) {
+	return recordedSessions("s", n, asRecorded, func(i int, say func(string), call func(string, map[string]any, map[string]any)) {
 		say(fmt.Sprintf("hello, I am user%d@example.com, where is my order?", i))
 		if i%3 == 0 {
 			call("get_weather", map[string]any{"city": fmt.Sprintf("town %d", i)}, map[string]any{"degrees": i})
@@ -156,7 +161,7 @@ func recordedCalls(n int) string {
 
 // recordedCarts are n sessions in which a user asks for one of the things in a cart, by its name.
 func recordedCarts(n int) string {
-	return recordedSessions("t", n, func(i int, say func(string), call func(string, map[string]any, map[string]any)) {
+	return recordedSessions("t", n, asRecorded, func(i int, say func(string), call func(string, map[string]any, map[string]any)) {
 		name := []string{"Desk Lamp", "Chair", "Tea Table"}[i%7%3]
 		say(fmt.Sprintf("are there more of the %s in cart k%d?", strings.ToLower(name), i))
 		call("get_cart", map[string]any{"cart_id": fmt.Sprintf("k%d", i)}, cartOf(i))
@@ -164,14 +169,17 @@ func recordedCarts(n int) string {
 	})
 }
 
-// recordedSessions are the records of n sessions of what a conversation says and calls.
-func recordedSessions(prefix string, n int, conversation func(i int, say func(string), call func(tool string, args, result map[string]any))) string {
+// asRecorded is when session i began: long ago.
+func asRecorded(i int) time.Time { return time.Date(2026, 11, 1+i%20, 9, i, 0, 0, time.UTC) }
+
+// recordedSessions are the records of n sessions, from when each began, of what a conversation says and calls.
+func recordedSessions(prefix string, n int, began func(i int) time.Time, conversation func(i int, say func(string), call func(tool string, args, result map[string]any))) string {
 	var b strings.Builder
 	for i := range n {
 		session, turn, second := fmt.Sprintf("%s%d", prefix, i), 0, 0
 		at := func() string {
 			second++
-			return time.Date(2026, 11, 1+i%20, 9, i, second, 0, time.UTC).Format(time.RFC3339)
+			return began(i).Add(time.Duration(second) * time.Second).Format(time.RFC3339)
 		}
 		line := func(record map[string]any) {
 			record["session_id"], record["agent"], record["start"] = session, "support", at()

@@ -182,7 +182,7 @@ function FlowView({ v, summary, reload }: { v: Version; summary?: Schemas['FlowS
             {v.shadow && (
               <Card title="Conformance on live sessions">
                 <dl class="facts">
-                  {v.savings.per_call ? (
+                  {v.shadow.given ? (
                     <>
                       <dt title="Walks in which callers could have given several calls before the first; the flow predicts none of them">Could be given</dt>
                       <dd>
@@ -197,7 +197,7 @@ function FlowView({ v, summary, reload }: { v: Version; summary?: Schemas['FlowS
                       </dd>
                     </>
                   )}
-                  {v.shadow.conformance !== undefined && !v.savings.per_call && (
+                  {v.shadow.conformance !== undefined && !v.shadow.given && (
                     <>
                       <dt>Last 50 walks</dt>
                       <dd>{percent(v.shadow.conformance)}</dd>

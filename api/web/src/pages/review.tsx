@@ -373,7 +373,7 @@ function Believe({ p, reload }: { p: Proposal; reload: () => void }) {
           <h3>Shadow on live sessions</h3>
           <p>
             {p.shadow.passed ? <State of="ok" text="passed" /> : <State of="in_review" text="not passed yet" />}{' '}
-            {batch ? (
+            {p.shadow.given ? (
               <>
                 callers could have given several calls in {plural(p.shadow.windows, 'walk')} of {plural(p.shadow.sessions, 'session')} with the first tool
               </>
