@@ -15,21 +15,13 @@ import (
 // drawFlow draws a flow as text, one step under the other with where each argument comes from. note may add a
 // remark to an argument, such as how often its mapping held.
 func drawFlow(w io.Writer, flow *flows.Flow, note func(step int, arg string) string) {
-	producers := make(map[string]int) // output key -> step
-	names := make([]string, len(flow.Steps))
-	for i := range flow.Steps {
-		names[i] = flow.Steps[i].Name()
-		key := flow.Steps[i].OutputAs
-		if _, drawn := producers[key]; key != "" && !drawn { // steps of which one runs may give the same
-			producers[key] = i
-		}
-	}
+	from := sourcesOf(flow)
 	fmt.Fprintln(w, "  input")
 	for i := range flow.Steps {
 		step := &flow.Steps[i]
 		fmt.Fprintln(w, "    |")
 		fmt.Fprintf(w, "  %d %s\n", i+1, output.Clean(step.Name()))
-		for _, text := range conditions(flow, i, producers, names) {
+		for _, text := range from.conditions(i) {
 			fmt.Fprintf(w, "    |   %s\n", output.Clean(text))
 		}
 		rows := make([][3]string, 0, len(step.InputMapping))
@@ -43,7 +35,7 @@ func drawFlow(w io.Writer, flow *flows.Flow, note func(step int, arg string) str
 			if m.Value.NeverIn(step.OutputAs) {
 				continue
 			}
-			row := [3]string{m.Target, elementOr(step, m.Value, producers, names), ""}
+			row := [3]string{m.Target, from.elementOr(i, m.Value), ""}
 			if note != nil {
 				row[2] = note(sameCall(flow, i), m.Target)
 			}
@@ -55,7 +47,7 @@ func drawFlow(w io.Writer, flow *flows.Flow, note func(step int, arg string) str
 	fmt.Fprintln(w, "  output")
 	rows := make([][3]string, 0, len(flow.Returns))
 	for _, m := range flow.Returns {
-		rows = append(rows, [3]string{m.Target, origin(m.Value, producers, names), ""})
+		rows = append(rows, [3]string{m.Target, from.origin(len(flow.Steps), m.Value), ""})
 	}
 	if len(rows) == 0 {
 		rows = append(rows, [3]string{"*", "the whole context", ""})
@@ -64,8 +56,9 @@ func drawFlow(w io.Writer, flow *flows.Flow, note func(step int, arg string) str
 }
 
 // conditions says when a step runs, where that is not once after the step above it.
-func conditions(flow *flows.Flow, i int, producers map[string]int, names []string) []string {
+func (f *sources) conditions(i int) []string {
 	var out []string
+	flow := f.flow
 	s := &flow.Steps[i]
 	if text := stepOrder(flow, i); text != "" {
 		out = append(out, text)
@@ -82,7 +75,7 @@ func conditions(flow *flows.Flow, i int, producers map[string]int, names []strin
 		}
 	}
 	if s.ForEach != nil {
-		out = append(out, fmt.Sprintf("once for each %s of %s", s.As, origin(*s.ForEach, producers, names)))
+		out = append(out, fmt.Sprintf("once for each %s of %s", s.As, f.origin(i, *s.ForEach)))
 	}
 	if s.Guard != "" {
 		out = append(out, fmt.Sprintf("only where %s; elsewhere the run is handed back", s.Guard))
@@ -135,8 +128,9 @@ func branches(flow *flows.Flow, ids []string) bool {
 	return slices.ContainsFunc(flow.Steps, func(s flows.Step) bool { return len(s.Branches) > 0 && slices.Contains(ids, s.StepID) })
 }
 
-// elementOr says where a mapped value comes from, of the element that a step runs for, too.
-func elementOr(step *flows.Step, m flows.MappingValue, producers map[string]int, names []string) string {
+// elementOr says where a value that a step takes comes from, of the element that it runs for, too.
+func (f *sources) elementOr(i int, m flows.MappingValue) string {
+	step := &f.flow.Steps[i]
 	if step.ForEach != nil && (m.Kind == flows.MapKey || m.Kind == flows.MapPointer) {
 		first, rest, below := strings.Cut(strings.TrimPrefix(m.Ref, "/"), "/")
 		if m.Kind == flows.MapKey && m.Ref == step.As {
@@ -149,7 +143,7 @@ func elementOr(step *flows.Step, m flows.MappingValue, producers map[string]int,
 			return "the " + step.As + " /" + rest
 		}
 	}
-	return origin(m, producers, names)
+	return f.origin(i, m)
 }
 
 func drawRows(w io.Writer, rows [][3]string) {
@@ -165,30 +159,6 @@ func drawRows(w io.Writer, rows [][3]string) {
 		line := fmt.Sprintf("    |   %-*s <- %-*s  %s", widths[0], row[0], widths[1], row[1], row[2])
 		fmt.Fprintln(w, strings.TrimRight(line, " "))
 	}
-}
-
-// origin says in words where a mapped value comes from.
-func origin(m flows.MappingValue, producers map[string]int, names []string) string {
-	switch m.Kind {
-	case flows.MapKey:
-		if i, ok := producers[m.Ref]; ok {
-			return fmt.Sprintf("step %d (%s), whole output", i+1, names[i])
-		}
-		return "input " + m.Ref
-	case flows.MapPointer:
-		first, rest, _ := strings.Cut(strings.TrimPrefix(m.Ref, "/"), "/")
-		if i, ok := producers[value.Unescape(first)]; ok {
-			return fmt.Sprintf("step %d (%s) /%s", i+1, names[i], rest)
-		}
-		return "input " + m.Ref
-	case flows.MapLiteral, flows.MapConst:
-		return "constant " + output.Short(string(value.Encode(m.Literal)), 60)
-	case flows.MapExpr:
-		return "expression " + output.Short(m.Ref, 80)
-	case flows.MapOptional:
-		return origin(*m.Inner, producers, names) + ", where present"
-	}
-	return "?"
 }
 
 // flowFile prints the canonical flow file.

@@ -81,3 +81,45 @@ func TestDrawStepsWithoutArguments(t *testing.T) {
 	drawFlow(&out, flow, func(int, string) string { return "held 1 of 1" })
 	require.Equal(t, "  input\n    |\n  1 ping\n    |   takes no arguments\n    |\n  output\n    |   * <- the whole context\n", out.String())
 }
+
+// Steps without output_as put their outputs into the context by name; what comes from there is not said to be an input.
+func TestDrawFlowOfContextKeys(t *testing.T) {
+	flow, _, err := flows.ParseFlow([]byte(`
+format_version: "1.1"
+type: Flow
+name: ship
+version: 0.1.0
+description: Finds the carrier.
+input_schema: {type: object, properties: {order: {type: string}}, required: [order]}
+steps:
+  - {tool_name: get_order, input_mapping: {order: order}}
+  - {tool_name: get_shipment, input_mapping: {id: shipment, first: /lines/0}, output_mapping: {who: carrier/name}}
+  - {tool_name: get_carrier, input_mapping: {name: who, zip: /who/zip}}
+  - {tool_name: note, input_mapping: {a: order, b: elsewhere}, output_as: note}
+returns: {note: note, line: /note/lines/0}
+`))
+	require.NoError(t, err)
+	var out strings.Builder
+	drawFlow(&out, flow, nil)
+	require.Equal(t, `  input
+    |
+  1 get_order
+    |   order <- input order
+    |
+  2 get_shipment
+    |   id    <- step 1 (get_order) /shipment
+    |   first <- step 1 (get_order) /lines/0
+    |
+  3 get_carrier
+    |   name <- step 2 (get_shipment) /carrier~1name
+    |   zip  <- step 2 (get_shipment) /carrier~1name/zip
+    |
+  4 note
+    |   a <- input order
+    |   b <- an output of the steps before, elsewhere
+    |
+  output
+    |   note <- step 4 (note), whole output
+    |   line <- step 4 (note) /lines/0
+`, out.String())
+}
