@@ -6,11 +6,12 @@ import (
 	"testing"
 )
 
-// AllTracked is the result with every sequence that is tracked as a pattern.
+// AllTracked is the result with every sequence that is tracked as a pattern, agents included.
 func AllTracked(r *Result) *Result {
-	out := *r
-	out.Patterns = nil
-	for _, tokens := range r.tracked.Paths {
+	out, tracked := *r, *r.tracked
+	out.Patterns, out.tracked, tracked.Walked = nil, &tracked, nil
+	for i, tokens := range r.tracked.Paths {
+		tracked.Walked = append(tracked.Walked, i)
 		var p Pattern
 		for _, t := range tokens {
 			p.Tools = append(p.Tools, r.tracked.Tools[t])
@@ -23,13 +24,14 @@ func AllTracked(r *Result) *Result {
 // Figures are those of a pattern that follow from counts.
 type Figures struct {
 	Occurrences, Sessions int
+	Agents                int
 	Confidence            []float64
 	Expected, Success     float64
 }
 
 // FiguresOf takes them from a pattern, expectations rounded to nine digits.
 func FiguresOf(p *Pattern) Figures {
-	return Figures{p.Occurrences, p.Sessions, p.StepConfidence, math.Round(p.Expected*1e9) / 1e9, p.Success}
+	return Figures{p.Occurrences, p.Sessions, p.Agents, p.StepConfidence, math.Round(p.Expected*1e9) / 1e9, p.Success}
 }
 
 // CountsOf counts the patterns in all sequences of src as a full pass does.
@@ -65,7 +67,7 @@ func CountsOf(t *testing.T, src Source, patterns *Result, o Options) map[string]
 			if at, ok := of[tokenKey(tokens)]; ok {
 				g := table.levels[at.level][at.id]
 				c := takeCensus(log, [][]uint32{tokens}, 1, 1)[0]
-				p.Occurrences, p.Sessions = int(g.occ), int(g.sessions)
+				p.Occurrences, p.Sessions, p.Agents = int(g.occ), int(g.sessions), c.agents
 				p.Success = float64(p.Occurrences-c.failures) / float64(p.Occurrences)
 			}
 			for n := 1; n < len(tokens); n++ {

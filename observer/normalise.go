@@ -30,7 +30,8 @@ type calls struct {
 	sessions []string
 	order    []uint64 // of the sessions by chance: see sessionOrder
 	seqs     []sequenceInfo
-	nameless uint32 // the agent without a name + 1, 0 when all have one
+	agents   []string // names by number; not of samples
+	nameless uint32   // the agent without a name + 1, 0 when all have one
 
 	read, repeats, retries, turns int
 	// flowCalls are calls of flows and of their steps: never mined; nor are earlier, calls of tools from before they changed.
@@ -216,6 +217,10 @@ func normalise(raw *rawSequences, names []string, skip map[string]bool) *calls {
 	log := &calls{tools: tools,
 		tok: make([]uint32, 0, n), pos: make([]uint32, 0, n), failed: make([]bool, 0, n), joined: make([]bool, 0, n),
 		seqs: make([]sequenceInfo, 0, len(raw.seqs))}
+	log.agents = make([]string, len(raw.agents))
+	for name, agent := range raw.agents {
+		log.agents[agent] = name
+	}
 	if agent, ok := raw.agents[""]; ok {
 		log.nameless = agent + 1
 	}

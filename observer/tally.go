@@ -35,6 +35,8 @@ type tallySet struct {
 	Tools []string             `json:"tools"` // sorted; the numbers below are indexes
 	Paths [][]uint32           `json:"paths"`
 	Loops []loopSet            `json:"loops,omitempty"`
+	// Walked are the paths, by their indexes, whose agents are told apart beside those of Loops: those of patterns.
+	Walked []int `json:"walked,omitempty"`
 }
 
 type loopSet struct {
@@ -45,12 +47,16 @@ type loopSet struct {
 // tallySet chooses what is counted from now on: what was frequent, and what the patterns have.
 func (m *miner) tallySet(chosen []proof, skip []string) *tallySet {
 	set := &tallySet{Calls: m.whole.read, Skip: skip, Since: m.options.Since, Tools: m.whole.tools}
-	have := map[string]bool{}
-	add := func(tokens []uint32) {
-		if key := tokenKey(tokens); !have[key] {
-			have[key] = true
+	have := map[string]int{}
+	add := func(tokens []uint32) int {
+		key := tokenKey(tokens)
+		at, known := have[key]
+		if !known {
+			at = len(set.Paths)
+			have[key] = at
 			set.Paths = append(set.Paths, tokens)
 		}
+		return at
 	}
 	for n := 1; n < len(m.table.levels); n++ {
 		for id := 1; id < len(m.table.levels[n]) && len(set.Paths) < maxTracked; id++ {
@@ -66,8 +72,12 @@ func (m *miner) tallySet(chosen []proof, skip []string) *tallySet {
 			set.Loops = append(set.Loops, loopSet{Tools: p.stats.tokens, Each: p.each})
 			continue
 		}
+		at := 0
 		for n := range p.stats.tokens {
-			add(p.stats.tokens[:n+1])
+			at = add(p.stats.tokens[:n+1])
+		}
+		if !slices.Contains(set.Walked, at) {
+			set.Walked = append(set.Walked, at)
 		}
 	}
 	return set
@@ -86,6 +96,9 @@ func (s *tallySet) check() error {
 		if len(tokens) == 0 || slices.ContainsFunc(tokens, func(t uint32) bool { return int(t) >= len(s.Tools) }) {
 			return errDamagedTally
 		}
+	}
+	if slices.ContainsFunc(s.Walked, func(i int) bool { return i < 0 || i >= len(s.Paths) }) {
+		return errDamagedTally
 	}
 	return nil
 }
@@ -112,10 +125,12 @@ type dayCounts struct {
 	tools  [][3]uint64 // calls, of these with a call after them, and with one before them, in the stretch
 	paths  [][4]uint64 // occurrences, distinct sessions, windows, occurrences with a failure
 	loops  [][3]uint64 // occurrences, distinct sessions, occurrences with a failure
+	agents walkers     // of the walked paths, then of the loops
 }
 
 func (s *tallySet) zero() *dayCounts {
-	return &dayCounts{tools: make([][3]uint64, len(s.Tools)), paths: make([][4]uint64, len(s.Paths)), loops: make([][3]uint64, len(s.Loops))}
+	return &dayCounts{tools: make([][3]uint64, len(s.Tools)), paths: make([][4]uint64, len(s.Paths)), loops: make([][3]uint64, len(s.Loops)),
+		agents: make(walkers, len(s.Walked)+len(s.Loops))}
 }
 
 func (c *dayCounts) add(d *dayCounts) {
@@ -137,6 +152,7 @@ func (c *dayCounts) add(d *dayCounts) {
 			c.loops[i][k] += n
 		}
 	}
+	c.agents.join(d.agents)
 }
 
 // dayCounter counts days by one set.
@@ -144,6 +160,7 @@ type dayCounter struct {
 	set         *tallySet
 	token       map[string]uint32
 	paths, loop *prefixTree
+	walked      []int // of each path: its index in set.Walked + 1, 0 for none
 }
 
 func newDayCounter(set *tallySet) *dayCounter {
@@ -154,6 +171,10 @@ func newDayCounter(set *tallySet) *dayCounter {
 	loops := make([][]uint32, len(set.Loops))
 	for i := range loops {
 		loops[i] = set.Loops[i].Tools
+	}
+	c.walked = make([]int, len(set.Paths))
+	for i, at := range set.Walked {
+		c.walked[at] = i + 1
 	}
 	// Tools that the set does not know share one token more.
 	c.paths, c.loop = newPrefixTree(len(set.Tools)+1, set.Paths), newPrefixTree(len(set.Tools)+1, loops)
@@ -207,8 +228,9 @@ func (c *dayCounter) countTools(log *calls, d *dayCounts) {
 
 func (c *dayCounter) countPaths(log *calls, d *dayCounts) {
 	free, last := make([]uint32, len(d.paths)), make([]uint32, len(d.paths))
+	agents := make([]walkerCount, len(c.set.Walked))
 	for s := range log.stretches() {
-		session := log.session(uint32(s)) + 1
+		session, agent := log.session(uint32(s))+1, log.seqs[log.origin[s]].agent
 		c.paths.walk(log, uint32(s), func(k int, from, to uint32) {
 			n := &d.paths[k]
 			n[2]++
@@ -218,12 +240,18 @@ func (c *dayCounter) countPaths(log *calls, d *dayCounts) {
 				if log.failed[to-1] {
 					n[3]++
 				}
+				if at := c.walked[k]; at > 0 {
+					agents[at-1].add(agent)
+				}
 			}
 			if last[k] != session {
 				last[k] = session
 				n[1]++
 			}
 		})
+	}
+	for i := range agents {
+		d.agents[i] = agents[i].hashes(log)
 	}
 }
 
@@ -236,8 +264,9 @@ func (c *dayCounter) countLoops(log *calls, d *dayCounts) {
 		folded = log
 	}
 	free, last := make([]uint32, len(d.loops)), make([]uint32, len(d.loops))
+	agents := make([]walkerCount, len(d.loops))
 	for s := range folded.stretches() {
-		session := folded.session(uint32(s)) + 1
+		session, agent := folded.session(uint32(s))+1, folded.seqs[folded.origin[s]].agent
 		c.loop.walk(folded, uint32(s), func(k int, from, to uint32) {
 			n := &d.loops[k]
 			if from < free[k] || !folded.allows(window{stretch: uint32(s), at: from}, c.set.Loops[k].Each) {
@@ -248,16 +277,20 @@ func (c *dayCounter) countLoops(log *calls, d *dayCounts) {
 			if folded.failed[to-1] {
 				n[2]++
 			}
+			agents[k].add(agent)
 			if last[k] != session {
 				last[k] = session
 				n[1]++
 			}
 		})
 	}
+	for k := range agents {
+		d.agents[len(c.set.Walked)+k] = agents[k].hashes(log)
+	}
 }
 
 // tallyForm is the first byte of encoded counts.
-const tallyForm = 1
+const tallyForm = 2
 
 // encode writes the counts, rows of zeros left out.
 func (c *dayCounts) encode() []byte {
@@ -289,7 +322,7 @@ func (c *dayCounts) encode() []byte {
 		row(i, c.loops[i][:])
 	}
 	end()
-	return b
+	return c.agents.encode(b)
 }
 
 // decode reads counts of the set.
@@ -305,6 +338,7 @@ func (s *tallySet) decode(b []byte) (*dayCounts, error) {
 	r.rows(len(d.tools), func(i int) []uint64 { return d.tools[i][:] })
 	r.rows(len(d.paths), func(i int) []uint64 { return d.paths[i][:] })
 	r.rows(len(d.loops), func(i int) []uint64 { return d.loops[i][:] })
+	r.walkers(d.agents)
 	if r.bad || len(r.b) > 0 {
 		return nil, errDamagedTally
 	}
@@ -326,7 +360,18 @@ func (r *tallyReader) next() uint64 {
 	return n
 }
 
+// rows reads rows with numbers below n, those of zeros left out.
 func (r *tallyReader) rows(n int, row func(i int) []uint64) {
+	r.steps(n, func(at int) {
+		values := row(at)
+		for k := range values {
+			values[k] = r.next()
+		}
+	})
+}
+
+// steps reads rising numbers below n by their distances, up to a zero.
+func (r *tallyReader) steps(n int, each func(at int)) {
 	at := -1
 	for !r.bad {
 		step := r.next()
@@ -338,10 +383,7 @@ func (r *tallyReader) rows(n int, row func(i int) []uint64) {
 			return
 		}
 		at += int(step)
-		values := row(at)
-		for k := range values {
-			values[k] = r.next()
-		}
+		each(at)
 	}
 }
 

@@ -109,6 +109,7 @@ type updater struct {
 // tallied is where a pattern's counts lie, and its occurrences by week.
 type tallied struct {
 	path, loop int // index, -1 for none
+	agents     int // in the sets of agents, -1 for none
 	weekly     map[int32]int
 }
 
@@ -120,12 +121,15 @@ func (u *updater) watch(last *Result) {
 	}
 	for i := range last.Patterns {
 		p := &last.Patterns[i]
-		t := tallied{path: -1, loop: -1, weekly: map[int32]int{}}
+		t := tallied{path: -1, loop: -1, agents: -1, weekly: map[int32]int{}}
 		if tokens, ok := u.tokens(p.Tools); ok && p.optionalStep() < 0 && p.Gap == nil { // these have no count of their own
 			if p.DataFlow != nil && loops(p.DataFlow) {
 				t.loop = slices.IndexFunc(u.set.Loops, func(l loopSet) bool { return slices.Equal(l.Tools, tokens) && sameLoops(p.DataFlow, l.Each) })
+				if t.loop >= 0 {
+					t.agents = len(u.set.Walked) + t.loop
+				}
 			} else if at, ok := u.path[tokenKey(tokens)]; ok {
-				t.path = at
+				t.path, t.agents = at, slices.Index(u.set.Walked, at)
 			}
 		}
 		u.of = append(u.of, t)
@@ -241,11 +245,13 @@ func (u *updater) apply(last *Result) *Result {
 		case of.path >= 0:
 			n := u.sum.paths[of.path]
 			p.recount(int(n[0]), int(n[1]), int(n[3]))
+			u.agents(p, of)
 			u.strength(p, of.path, model)
 			p.Stability = u.stability(of, p.Stability)
 		case of.loop >= 0:
 			n := u.sum.loops[of.loop]
 			p.recount(int(n[0]), int(n[1]), int(n[2]))
+			u.agents(p, of)
 			p.Stability = u.stability(of, p.Stability)
 		}
 	}
@@ -259,6 +265,13 @@ func (u *updater) apply(last *Result) *Result {
 		}
 	}
 	return &r
+}
+
+// agents sets how many agents walk the pattern, where they were told apart.
+func (u *updater) agents(p *Pattern, of *tallied) {
+	if of.agents >= 0 {
+		p.Agents = len(u.sum.agents[of.agents])
+	}
 }
 
 // recount sets what follows from occurrences, sessions and failures.

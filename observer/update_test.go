@@ -107,8 +107,8 @@ func TestUpdateEqualsFullRecount(t *testing.T) {
 		put(80)
 		first, err := observer.Mine(t.Context(), src, options)
 		require.NoError(t, err)
-		require.NoError(t, first.Track(t.Context(), src))
 		last := observer.AllTracked(first)
+		require.NoError(t, last.Track(t.Context(), src))
 		for range 6 {
 			put(1 + r.IntN(25))
 			got, inc, err := observer.Update(t.Context(), src, last, options)
@@ -162,8 +162,8 @@ func TestUpdateMendsDamagedDays(t *testing.T) {
 	options := observer.Options{MaxEvaluated: -1}
 	full, err := observer.Mine(t.Context(), src, options)
 	require.NoError(t, err)
-	require.NoError(t, full.Track(t.Context(), src))
 	last := observer.AllTracked(full)
+	require.NoError(t, last.Track(t.Context(), src))
 	want, _, err := observer.Update(t.Context(), src, last, options)
 	require.NoError(t, err)
 	tally, err := src.Tally(t.Context())
