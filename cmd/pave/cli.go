@@ -137,7 +137,7 @@ func execute(args []string, in io.Reader, out, errOut io.Writer) (status int) {
 		if wrong := settings.err(); wrong != nil {
 			fmt.Fprintln(errOut, "pave:", wrong)
 		}
-		fmt.Fprintf(errOut, "pave: %v\nfor more: %s --help\n", err, commandOf(err))
+		fmt.Fprintf(errOut, "pave: %s\nfor more: %s --help\n", output.Clean(err.Error()), commandOf(err))
 		return api.ExitUsage
 	}
 	if wrong := settings.err(); wrong != nil && parsed.Command() != "serve" { // serve lists what is wrong elsewhere, too
