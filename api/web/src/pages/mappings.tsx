@@ -167,7 +167,7 @@ function Evidence({ e, given }: { e: Schemas['ArgEvidence']; given: boolean }) {
         <span class="dim">sessions for it:</span> <Sessions ids={e.supporting ?? []} />
       </p>
       <p>
-        <span class="dim">{against.length ? plural(against.length, 'counter-example') + ':' : 'no counter-example'}</span> <Sessions ids={against} />
+        <span class="dim">{given ? (against.length ? 'callers did not know it in:' : '') : against.length ? plural(against.length, 'counter-example') + ':' : 'no counter-example'}</span> <Sessions ids={against} />
       </p>
     </>
   )

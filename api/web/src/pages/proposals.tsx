@@ -89,11 +89,11 @@ export function ProposalsPage() {
     { head: 'Safety', width: '92px', cell: (p) => <Safety of={p.safety} /> },
     { head: 'Seen', title: 'Sessions in which the path was seen', num: true, width: '76px', cell: (p) => (p.sessions ? `${count(p.sessions)}` : <span class="dim">never</span>) },
     {
-      head: 'Exact', num: true, width: '92px', hide: 'narrow',
+      head: 'Exact', num: true, width: '116px', hide: 'narrow',
       title: 'Share of the examined occurrences in which every mapping reproduced the recorded value; of flows that take whole calls, which map nothing, in which callers knew more than the first call',
       cell: (p) => <Exact of={p} />,
     },
-    { head: 'Saves a run', title: 'LLM calls that one run avoids, mean with its 95 % interval', num: true, width: '132px', cell: (p) => (savingsOf(p.savings).known ? `${interval(p.savings.llm_calls_per_run, (n) => n.toFixed(1))} calls` : <span class="dim">not measured</span>) },
+    { head: 'Saves a run', title: 'LLM calls that one run avoids, mean with its 95 % interval', num: true, width: '176px', cell: (p) => (savingsOf(p.savings).known ? `${interval(p.savings.llm_calls_per_run, (n) => n.toFixed(1))} calls` : <span class="dim">not measured</span>) },
     { head: 'Approvals', num: true, width: '104px', hide: 'narrow', title: 'Valid approvals of the current draft, of those that the policy wants', cell: (p) => `${p.approvals} of ${p.needs}` },
     { head: 'Changed', num: true, width: '92px', hide: 'medium', cell: (p) => <Ago at={p.updated_at} /> },
   ]

@@ -115,7 +115,7 @@ function Row({ m, label, evidence, pick, picked }: { m: Mapping; label?: string;
     <button type="button" class={`box-row map${lit ? ' hot' : ''}${picked === m.id ? ' picked' : ''}`} title={title} {...bind} onClick={() => pick?.(m)} data-mapping={m.id}>
       <span class="mono map-arg">{label ?? m.arg}</span>
       <span class={`mono map-source from-${m.source.kind}`}>{sourceText(m)}</span>
-      {e && e.present > 0 && <span class={`map-held${e.held < e.present ? ' weak' : ''}`}>{percent(e.held / e.present)}</span>}
+      {e && e.present > 0 && <span class={`map-held${e.held < e.present && !evidence?.pattern?.batch ? ' weak' : ''}`}>{percent(e.held / e.present)}</span>}
     </button>
   )
 }
