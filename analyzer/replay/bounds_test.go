@@ -120,6 +120,16 @@ steps:
 	assert.False(t, taken(asks, 1), "it did harm")
 	assert.False(t, taken("{tool_name: reboot, guard: reboot != None, input_mapping: {id: /reboot/id, mode: /a/mode}, output_as: b}", 0), "one argument is not the caller's")
 
+	alone := flow(t, `
+type: Flow
+name: n
+input_schema: {type: object, properties: {reboot: {default: null, type: object, properties: {id: {}}}}}
+steps:
+  - {tool_name: list_items, input_mapping: {no_arguments: {$optional: a}}, output_as: a}
+  - {tool_name: reboot, guard: reboot != None, input_mapping: {id: /reboot/id}, output_as: b}
+`)
+	assert.True(t, Floor{MinExact: 0.9}.Takes(alone, &FlowOutcome{}), "the first call has no arguments")
+
 	fixed := flow(t, `
 type: Flow
 name: n

@@ -45,7 +45,7 @@ func (f *Flow) given() bool {
 		s := &f.steps[k]
 		switch {
 		case s.given != "":
-		case k > 0 || s.forEach != nil || slices.ContainsFunc(s.mapping, func(e flows.MappingEntry) bool { return !f.isInput(&e.Value) }):
+		case k > 0 || s.forEach != nil || slices.ContainsFunc(s.mapping, func(e flows.MappingEntry) bool { return !f.isInput(&e.Value) && !e.Value.NeverIn(s.as) }):
 			return false
 		}
 	}
