@@ -93,6 +93,26 @@ func TestReplayOnRecordedSessions(t *testing.T) {
 	}
 }
 
+// TestReplayKeepsWhatItReached: customer service of many agents, without a floor nearly all that repeats, and at the floors
+// nothing that an agent did not do; what a change loses shows here.
+func TestReplayKeepsWhatItReached(t *testing.T) {
+	res, err := Replay{Data: recordedFolder(t, "tau-retail", "tau-telecom"), TrainFrac: 0.7}.Run(t.Context(), quiet)
+	require.NoError(t, err)
+	r := res.(ReplayResult)
+	assert.GreaterOrEqual(t, r.OfSupportOraclePct["no_floor"], 98.0)
+	for name, p := range map[string]replayPoint{"floor_97": r.Pooled.Floor97, "floor_99": r.Pooled.Floor99} {
+		assert.GreaterOrEqual(t, r.OfSupportOraclePct[name], 75.0, name)
+		assert.GreaterOrEqual(t, p.Exactness, 99.0, name)
+		assert.Zero(t, p.DestructiveInexact, name)
+		assert.LessOrEqual(t, p.InputsMedian, 3.0, name)
+		assert.GreaterOrEqual(t, p.TopK["20"], 0.9*p.Avoided, name)
+	}
+	h := r.Limits.Hindsight
+	assert.Greater(t, h["harmless_97"].Avoided, r.Pooled.Floor97.Avoided, "hindsight sees more")
+	assert.LessOrEqual(t, h["harmless_99"].Avoided, h["harmless_97"].Avoided)
+	assert.LessOrEqual(t, h["harmless_97"].Avoided, h["harmless"].Avoided)
+}
+
 // TestReplayOfTwoFolders scores what one folder proposes on the other; tools that only the other has are not served.
 func TestReplayOfTwoFolders(t *testing.T) {
 	train, test := recordedFolder(t, "bfcl-multiturn"), recordedFolder(t, "bfcl-multiturn", "api-bank")
