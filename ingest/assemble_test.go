@@ -267,6 +267,36 @@ func TestAssembleNestedAgent(t *testing.T) {
 	require.Len(t, s.Runs[1].LLM, 1)
 }
 
+// What is below the call of a flow is the flow's, whatever mark its telemetry lost; one copy that knows of a flow is enough.
+func TestAssembleCallsOfFlows(t *testing.T) {
+	mark := func(tr *trace, kind OriginKind) *trace {
+		tr.events[len(tr.events)-1].OriginKind = kind
+		return tr
+	}
+	tr := (&trace{id: "1"}).agent("r", "", "boss", "s", 0, 100).tool("a", "r", "a", "", 1, 2)
+	mark(tr.tool("f", "r", "mcp__pave__refund", "", 10, 50), OriginFlowCall)
+	tr.add(KindSpan, "http", "f", 11, 49, nil).tool("mcp", "http", "refund", "", 12, 48).tool("x", "mcp", "x", "", 20, 30)
+	for i := range tr.events { // the server's twin has the result
+		if tr.events[i].SpanID == "mcp" {
+			tr.events[i].Source, tr.events[i].Call.Result = SourceMCP+"-server", json.RawMessage(`{"done":true}`)
+		}
+	}
+	tr.tool("b", "r", "b", "", 60, 61)
+	s := assemble(tr.events)["s"]
+	require.Equal(t, [][]string{{"a/1 break", "mcp__pave__refund/2 break not-agent", "x/2 break not-agent", "b/3 break"}}, shape(s))
+	require.Equal(t, []OriginKind{OriginAgent, OriginFlowCall, OriginFlow, OriginAgent},
+		[]OriginKind{s.Runs[0].Calls[0].Origin, s.Runs[0].Calls[1].Origin, s.Runs[0].Calls[2].Origin, s.Runs[0].Calls[3].Origin})
+	require.JSONEq(t, `{"done":true}`, string(s.Runs[0].Calls[1].Result))
+
+	known := call("s", "c1", `{"a":1}`)
+	known.OriginKind = OriginFlow
+	richer := call("s", "c1", `{"a":1}`)
+	richer.Call.Result = json.RawMessage(`{}`)
+	for _, events := range [][]Event{{known, richer}, {richer, known}} {
+		require.Equal(t, [][]string{{"t/1 break not-agent"}}, shape(assemble(events)["s"]))
+	}
+}
+
 func TestAssembleDuplicates(t *testing.T) {
 	record := func(change func(*Event)) Event {
 		e := call("s", "c1", `{"a":1}`)

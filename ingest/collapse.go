@@ -82,6 +82,9 @@ func complete(kept, copied *item) {
 		k.Call.Status = c.Call.Status
 	}
 	k.Call.Truncated = k.Call.Truncated || c.Call.Truncated
+	if c.OriginKind == OriginFlowCall || k.OriginKind == OriginAgent {
+		k.OriginKind = c.OriginKind // one who knows of the flow is enough
+	}
 	if !k.HasTurn {
 		k.Turn, k.HasTurn = c.Turn, c.HasTurn
 	}

@@ -184,6 +184,9 @@ func (t *spanTree) item(i int, it *item) *item {
 	if it.e.LLM != nil {
 		it.callIDs = callIDs(it.e.Metadata)
 	}
+	if it.e.Call != nil && it.e.OriginKind == OriginAgent && t.insideFlow(i) {
+		it.e.OriginKind = OriginFlow
+	}
 	if outcome := t.outcomes[spanKey{it.e.TraceID, it.e.SpanID}]; outcome != "" && it.e.Call != nil && it.e.Call.Status == StatusUnknown {
 		call := *it.e.Call
 		call.Status = StatusOK
@@ -193,6 +196,12 @@ func (t *spanTree) item(i int, it *item) *item {
 		it.e.Call = &call
 	}
 	return it
+}
+
+// insideFlow reports whether a call of a flow, or of a step of one, is above the event: what tools tell of themselves
+// when their own telemetry lost the mark of the run.
+func (t *spanTree) insideFlow(i int) bool {
+	return t.find(t.parent(i), func(e *Event) bool { return e.Call != nil && e.OriginKind != OriginAgent }) >= 0
 }
 
 // caused is the latest start of the spans around the event's span: it did not begin before.

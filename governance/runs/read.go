@@ -46,6 +46,16 @@ func (s *Service) read(ctx context.Context, tenant, id string) (run *Run, err er
 	return run, err
 }
 
+// RanInTrace reports whether a run of the flow belongs to the caller's trace. It is for the service itself: it asks for no
+// right and tells nothing of the run.
+func (s *Service) RanInTrace(ctx context.Context, tenant, traceID, flow string) (found bool, err error) {
+	err = s.db.View(ctx, func(r *store.Reader) error {
+		found, err = r.RanInTrace(tenant, traceID, flow)
+		return err
+	})
+	return found, err
+}
+
 // continuationIn is how to go on with a run that is read back, from what is kept of it.
 func continuationIn(r *store.Reader, tenant string, run *Run) (*Continuation, error) {
 	if run.State == StateRunning || run.Result == nil || run.Result.Success {

@@ -100,6 +100,13 @@ func (r *Reader) RunsOf(tenant string, traces, ids []string) ([]RunRow, error) {
 	return r.runs(`id IN (`+strings.Join(halves, " UNION ALL ")+`) ORDER BY +started_at, id`, args...)
 }
 
+// RanInTrace reports whether a run of the flow belongs to the trace.
+func (r *Reader) RanInTrace(tenant, traceID, flow string) (bool, error) {
+	found, err := collect(r, func(s scanner) (ok bool, err error) { return ok, s.Scan(&ok) },
+		`SELECT 1 FROM runs WHERE tenant = ? AND trace_id <> '' AND trace_id = ? AND +flow = ? LIMIT 1`, tenant, traceID, flow)
+	return len(found) > 0, err
+}
+
 // EmptyApprovals takes the arguments out of the approvals of a run; who decided what stays.
 func (tx *Tx) EmptyApprovals(tenant, runID string) error {
 	_, err := tx.exec(`UPDATE run_approvals SET body = CAST(json_remove(CAST(body AS TEXT), '$.inputs') AS BLOB) WHERE tenant = ? AND run_id = ?`, tenant, runID)

@@ -36,6 +36,7 @@ func TestListsAreLedByIndexes(t *testing.T) {
 		ask(r.RunsOf("t", []string{"a"}, []string{"b", "c"}))
 		ask(r.RunsOf("t", nil, []string{"b", "c"}))
 		ask(r.RunsOf("t", []string{"a"}, nil))
+		ask(r.RanInTrace("t", "a", "f"))
 		ask(r.RunEstimates("t", time.Time{}, time.Time{}))
 		ask(r.AuditOf("t", []string{"a"}, time.Time{}, time.Time{}))
 		ask(r.Deliveries("t", "w", 10, ""))

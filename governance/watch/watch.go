@@ -220,8 +220,8 @@ func (c *comparison) calls(s *ingest.Session, at time.Time) {
 	}
 }
 
-// called is the current version of the flow that a tool's name names, as agents report it: bare, or with something in front,
-// as in mcp__pave__refund. Of several the longest is meant.
+// called is the current version of the flow that a tool's name names, as agents report it: bare, with something in front,
+// as in mcp__pave__refund, or behind, as in refund_mcp_pave. Of several the longest is meant.
 func (c *comparison) called(tool string) (found *governance.Walks) {
 	for i := range c.targets {
 		t := &c.targets[i].Target
@@ -231,6 +231,9 @@ func (c *comparison) called(tool string) (found *governance.Walks) {
 		if before := strings.TrimSuffix(tool, t.Flow.Name); before == "" || strings.ContainsAny(before[len(before)-1:], "_./:-") {
 			found = &c.targets[i]
 		}
+	}
+	if i := strings.LastIndex(tool, "_mcp_"); found == nil && i > 0 {
+		return c.called(tool[:i])
 	}
 	return found
 }

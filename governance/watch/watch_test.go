@@ -110,7 +110,7 @@ func TestLiveSessionsAreCompared(t *testing.T) {
 
 	// The flow's own calls are counted of the agent that made them, by whatever name its telemetry has for the tool.
 	var calls []ingest.Event
-	for i, tool := range []string{"close_by_email", "mcp__pave__close_by_email", "reclose_by_email"} {
+	for i, tool := range []string{"close_by_email", "mcp__pave__close_by_email", "reclose_by_email", "close_by_email_mcp_pave", "close_by_email_twice"} {
 		text := fmt.Sprintf(`{"session_id":"f","start":"2026-11-01T11:00:00Z","agent":"paved","tool":%q,"turn":%d,"call_id":"f%d","args":{},"result":{},"status":"ok"}`, tool, i, i)
 		for e, err := range ingest.DecodeRecords(strings.NewReader(text), ingest.DecodeOptions{Origin: ingest.OriginFlowCall}) {
 			require.NoError(t, err)
@@ -123,7 +123,7 @@ func TestLiveSessionsAreCompared(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, w.Once(ctx, "default"))
 	require.Len(t, g.walks, 5)
-	require.Equal(t, map[governance.AgentDay]governance.AgentWalks{{Agent: "paved", Day: day}: {FlowCalls: 2}}, g.walks[4].Agents)
+	require.Equal(t, map[governance.AgentDay]governance.AgentWalks{{Agent: "paved", Day: day}: {FlowCalls: 3}}, g.walks[4].Agents)
 	require.Zero(t, g.walks[4].Sessions)
 	require.NoError(t, recorder.Close())
 }

@@ -46,6 +46,7 @@ const (
 	kSpringResult
 	kSpringCallID
 	kMCPMethod
+	kPaveRun
 	// OpenInference
 	kOIKind
 	kOIToolName
@@ -169,7 +170,7 @@ var keyOf = func() map[string]key {
 		"gcp.vertex.agent.llm_request": kAdkRequest, "gcp.vertex.agent.llm_response": kAdkAnswer,
 		"tool_arguments": kPydanticArgs, "tool_response": kPydanticResponse, "agent_name": kPydanticAgent, "pydantic_ai.tool.failure_stage": kPydanticFailure, "events": kPydanticEvents,
 		"spring.ai.kind": kSpringKind, "spring.ai.tool.definition.name": kSpringTool, "spring.ai.tool.call.arguments": kSpringArgs,
-		"spring.ai.tool.call.result": kSpringResult, "spring.ai.tool.call.id": kSpringCallID, "mcp.method.name": kMCPMethod,
+		"spring.ai.tool.call.result": kSpringResult, "spring.ai.tool.call.id": kSpringCallID, "mcp.method.name": kMCPMethod, "pave.run.id": kPaveRun,
 
 		"openinference.span.kind": kOIKind, "tool.name": kOIToolName, "tool.id": kOIToolID, "tool_call.id": kOIToolID, "tool.parameters": kOIParameters, "input.value": kInputValue, "output.value": kOutputValue,
 		"agent.name": kOIAgent, "graph.node.id": kOINode, "tool.agent_role": kOIRole, "llm.model_name": kOIModel,

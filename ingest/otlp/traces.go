@@ -127,6 +127,9 @@ func (m *mapper) scope(spans ptrace.SpanSlice) {
 			continue
 		}
 		m.r.readSpan(spans.At(i))
+		if m.flow == "" && m.r.has[kPaveRun] { // a collector on the way may drop the trace state
+			m.flow = flowRun("pave=" + m.r.str(kPaveRun))
+		}
 		var weak bool
 		e.SessionID, weak = m.r.session()
 		if weak {

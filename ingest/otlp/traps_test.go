@@ -51,6 +51,17 @@ func sessionsOf(t *testing.T, requests ...ptrace.Traces) map[string]*ingest.Sess
 	return out
 }
 
+// Spans of a run of pave are known by its id where a collector dropped the trace state.
+func TestRunsAreKnownWithoutTraceState(t *testing.T) {
+	td := tracesOf(spanSpec{id: 1, name: "execute_tool find", from: 1, to: 2, attrs: attrs{"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "find", "pave.run.id": "run-7"}},
+		spanSpec{id: 2, name: "execute_tool read", from: 3, to: 4, attrs: attrs{"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "read"}})
+	events, stats := Reader{}.MapTraces(td)
+	require.Zero(t, stats.Rejected)
+	require.Len(t, events, 2)
+	require.Equal(t, []any{ingest.OriginFlow, "run-7"}, []any{events[0].OriginKind, events[0].RunID})
+	require.Equal(t, []any{ingest.OriginAgent, ""}, []any{events[1].OriginKind, events[1].RunID})
+}
+
 // callsOf lists a session's calls as "tool args status".
 func callsOf(s *ingest.Session) (out []string) {
 	for _, r := range s.Runs {

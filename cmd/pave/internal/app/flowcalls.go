@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"pave/governance"
+	"pave/governance/runs"
 	"pave/ingest"
 )
 
@@ -14,6 +15,7 @@ import (
 // taken for the call of a tool, and mined.
 type flowNames struct {
 	gate   *governance.Service
+	runs   *runs.Service
 	prefix string // of flows over MCP
 	names  atomic.Pointer[map[string]bool]
 
@@ -34,32 +36,54 @@ func (f *flowNames) classify(tenant string, e *ingest.Event) {
 	if e.Kind != ingest.KindToolCall || e.Call == nil || e.OriginKind != ingest.OriginAgent {
 		return
 	}
-	if f.is(tenant, e.Call.Tool) {
+	if f.is(tenant, e.Call.Tool, e.TraceID) {
 		e.OriginKind = ingest.OriginFlowCall
 	}
 }
 
-// is compares a name as agents report it: bare, or behind the name of an MCP server, as in mcp__pave__refund, pave.refund
-// and pave__refund.
-func (f *flowNames) is(tenant, tool string) bool {
+// is compares a name as agents report it: bare, or with the name of an MCP server before or behind it, as in mcp__pave__refund,
+// pave.refund, mcp_pave_refund and refund_mcp_pave. Of a server that is not called after pave it is a flow only where the call's
+// trace is one in which the flow ran: another server may have a tool of that name.
+func (f *flowNames) is(tenant, tool, traceID string) bool {
 	names := f.current(tenant)
 	if len(names) == 0 {
 		return false
 	}
-	for _, separator := range []string{"", "__", ".", "/", ":"} {
-		name := tool
-		if separator != "" {
-			i := strings.LastIndex(tool, separator)
-			if i < 0 || !strings.Contains(strings.ToLower(tool[:i]), "pave") {
-				continue
-			}
-			name = tool[i+len(separator):]
+	if f.flow(names, tool) != "" {
+		return true
+	}
+	for i := 1; i+1 < len(tool); i++ {
+		if !strings.ContainsRune("_./:-", rune(tool[i])) {
+			continue
 		}
-		if names[name] || f.prefix != "" && names[strings.TrimPrefix(name, f.prefix)] {
+		server, name := tool[:i], tool[i+1:]
+		if flow := f.flow(names, name); flow != "" && (ofPave(server) || namesServer(server, tool[i]) && f.ran(tenant, traceID, flow)) {
 			return true
 		}
 	}
+	if i := strings.LastIndex(tool, "_mcp_"); i > 0 {
+		flow := f.flow(names, tool[:i])
+		return flow != "" && (ofPave(tool[i:]) || f.ran(tenant, traceID, flow))
+	}
 	return false
+}
+
+// flow is the flow of that name, with the prefix of flows over MCP or without it; "" when there is none.
+func (f *flowNames) flow(names map[string]bool, name string) string {
+	if names[name] {
+		return name
+	}
+	if bare, ok := strings.CutPrefix(name, f.prefix); ok && f.prefix != "" && names[bare] {
+		return bare
+	}
+	return ""
+}
+
+func ofPave(server string) bool { return strings.Contains(strings.ToLower(server), "pave") }
+
+// namesServer reports whether what is before a name surely is that of its server, which one underscore does not say.
+func namesServer(before string, separator byte) bool {
+	return separator != '_' && separator != '-' || strings.HasSuffix(before, "_") || strings.HasPrefix(before, "mcp_")
 }
 
 func (f *flowNames) current(tenant string) map[string]bool {
@@ -83,4 +107,13 @@ func (f *flowNames) current(tenant string) map[string]bool {
 		f.seen.Store(changes)
 	}
 	return *f.names.Load()
+}
+
+// ran reports whether the flow ran in the trace. Where that cannot be read the call is taken for what its name says first, a tool.
+func (f *flowNames) ran(tenant, traceID, flow string) bool {
+	if traceID == "" {
+		return false
+	}
+	ran, err := f.runs.RanInTrace(context.Background(), tenant, traceID, flow)
+	return err == nil && ran
 }

@@ -69,7 +69,7 @@ func (a *App) openMCP(context.Context) error {
 	}
 	a.flowTools = flowmcp.New(flowmcp.Options{Runs: a.runs, Audit: a.gate, Tenant: ingest.DefaultTenant, Ceiling: flows.SideEffects(o.Ceiling), Prefix: o.Prefix,
 		Rate: o.Rate, AtOnce: a.opts.Runs.MaxPerPrincipal, Secret: secrets(a.opts.DataDir), Params: params, Version: a.opts.Version, Logger: a.log})
-	a.flowNames.gate = a.gate
+	a.flowNames.gate, a.flowNames.runs = a.gate, a.runs
 	a.gate.OnChange(func() {
 		a.flowNames.changes.Add(1)
 		a.flowTools.Changed()
