@@ -59,12 +59,15 @@ func (w *walk) adjacent(k int) int {
 }
 
 // listInput handles a list that the caller gives: the recorded arguments that take the element are the list, as far as
-// the caller could give them. What comes after them is not the loop's own. A call is in the list even if the caller could
+// the caller could give them, and none failed. What comes after them is not the loop's own. A call is in the list even if the caller could
 // not give it where it is the first: the tools fit, and no known input makes an application of it. 0: no call fits.
 func (w *walk) listInput(k, there int) int {
 	s := &w.flow.steps[k]
 	var list []any
 	for i := range there {
+		if i > 0 && w.calls[w.pos+i].failed {
+			break
+		}
 		v, known := w.listed(k, &w.calls[w.pos+i])
 		if known || i == 0 && v != nil {
 			list = append(list, v)

@@ -60,6 +60,15 @@ func (f *Flow) isInput(v *flows.MappingValue) bool {
 	return v.Kind == flows.MapKey && f.declared[v.Ref]
 }
 
+// firstReader is the first step that reads an input, 0 when none does.
+func (f *Flow) firstReader(name string) int {
+	return max(0, slices.IndexFunc(f.steps, func(s step) bool {
+		return s.forEach != nil && slices.Contains(f.reads(s.forEach), name) ||
+			s.guard != nil && slices.Contains(s.guard.Names(), name) ||
+			slices.ContainsFunc(s.mapping, func(e flows.MappingEntry) bool { return slices.Contains(f.reads(&e.Value), name) })
+	}))
+}
+
 // reads lists the context keys that a mapping value reads.
 func (f *Flow) reads(v *flows.MappingValue) []string {
 	switch v.Kind {

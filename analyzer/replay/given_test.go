@@ -58,6 +58,10 @@ steps:
 	three := session(t, 5, text, list(0), set(1, `{"id":"i5"}`), set(2, `{"id":"i6"}`), set(3, `{"id":"i7"}`))
 	o := score(three, f)
 	assert.Equal(t, []int{3, 4, 0, 0}, []int{o.Saved, o.Covered, o.Predicted, o.InexactWindows})
+	broken := set(3, `{"id":"i7"}`)
+	broken.failed = true
+	o = score(session(t, 5, text, list(0), set(1, `{"id":"i5"}`), set(2, `{"id":"i6"}`), broken), f)
+	assert.Equal(t, []int{2, 3, 0}, []int{o.Saved, o.Covered, o.InexactWindows}, "the list ends before the call that failed")
 	m := f.at(three, three.stretches[0], 0)
 	require.NotNil(t, m)
 	assert.Equal(t, map[string]any{"sets": []any{map[string]any{"id": "i5"}, map[string]any{"id": "i6"}, map[string]any{"id": "i7"}}}, m.Inputs)

@@ -20,7 +20,9 @@ func TestInputsThatCallersLeaveOut(t *testing.T) {
 	assert.Equal(t, []int{2, 1, 0}, []int{m.Calls, m.Saved, m.Effects})
 	assert.Equal(t, map[string]any{"email": "a@b.c", "order": nil}, m.Inputs)
 	o = score(session(t, 2, said("cancel o2"), find(0), order(1, "u1", "o1")), f)
-	assert.Equal(t, []int{0, 0}, []int{o.Saved, o.Windows}, "the third call is not there")
+	assert.Equal(t, []int{1, 2, 1}, []int{o.Saved, o.Covered, o.Windows}, "who does not want the third call leaves it out, though o2 is known")
+	o = score(session(t, 3, said("cancel o2"), find(0), order(1, "u2", "o1"), called{2, "think", `{}`, `{}`, false}), f)
+	assert.Equal(t, []int{0, 1, 1}, []int{o.Saved, o.Predicted - o.Correct, o.InexactWindows}, "it is measured likewise where the flow is wrong")
 
 	t.Run("a run that would hand back at once is none", func(t *testing.T) {
 		f := flow(t, `
@@ -49,6 +51,63 @@ steps:
 		o = score(session(t, 2, said("x"), note, called{1, "cancel_order", `{"order_id":"o9"}`, `{}`, false}), f)
 		assert.Equal(t, []int{0, 1, 2}, []int{o.Saved, o.InexactWindows, o.DestructiveInexact}, "the caller could not know o9")
 	})
+}
+
+// TestHandedBackWithoutRequired: a required input that the run ends before is nothing that the recording shows to be known.
+func TestHandedBackWithoutRequired(t *testing.T) {
+	f := flow(t, `
+type: Flow
+name: with_reason
+input_schema: {type: object, properties: {email: {type: string}, order: {default: null}, reason: {type: string}}, required: [email, reason]}
+steps:
+  - {tool_name: note_user, input_mapping: {email: email}, output_as: user}
+  - {tool_name: get_order, input_mapping: {user_id: /user/id, order_id: /user/orders/0}, output_as: data}
+  - {tool_name: cancel_order, guard: order != None, input_mapping: {order_id: order, reason: reason}, output_as: done}
+`)
+	note := find(0)
+	note.tool = "note_user"
+	cancel := called{2, "cancel_order", `{"order_id":"o2","reason":"late"}`, `{}`, false}
+	text := said("cancel o2, it is late")
+	assert.Equal(t, 2, score(session(t, 3, text, note, order(1, "u1", "o1"), cancel), f).Saved)
+	s := session(t, 3, text, note, order(1, "u1", "o1"))
+	o := score(s, f)
+	assert.Equal(t, []int{0, 1, 1, 0}, []int{o.Saved, o.InexactWindows, o.UnknownInputWindows, o.DestructiveInexact}, "the run is refused")
+	assert.Equal(t, []Fault{{2, "reason", Unknown}}, f.at(s, s.stretches[0], 0).Faults())
+}
+
+// TestGuardBesideOtherSteps: an input that decides on a later step is told when that step has its call, whatever comes
+// before, and the way through parallel steps that saves most counts.
+func TestGuardBesideOtherSteps(t *testing.T) {
+	f := flow(t, `
+type: DAGFlow
+name: beside
+input_schema: {type: object, properties: {a: {type: string}, b: {type: string}, item: {default: null, type: [string, "null"]}}, required: [a, b]}
+steps:
+  - {step_id: one, tool_name: get_order, input_mapping: {order_id: a}, output_as: one}
+  - {step_id: two, tool_name: get_order, input_mapping: {order_id: b}, output_as: two}
+  - {step_id: thing, tool_name: get_item, depends_on: [two], guard: item != None, output_as: thing,
+     input_mapping: {id: {$expr: 'two.items.filter(e, e.name == item)[0].id'}}}
+`)
+	get := func(turn int32, id, name string) called {
+		return called{turn, "get_order", `{"order_id":"` + id + `"}`, `{"items":[{"name":"` + name + `","id":"i-` + name + `"}]}`, false}
+	}
+	item := func(turn int32, name string) called {
+		return called{turn, "get_item", `{"id":"i-` + name + `"}`, `{}`, false}
+	}
+	text := said("o1 and o2: the cup and the pan")
+	for name, c := range map[string]struct {
+		calls          []any
+		saved, covered int
+	}{
+		"the second order's item": {[]any{get(0, "o1", "cup"), get(1, "o2", "pan"), item(2, "pan")}, 2, 3},
+		"the first order's item":  {[]any{get(0, "o1", "cup"), get(1, "o2", "pan"), item(2, "cup")}, 2, 3},
+		"between the orders":      {[]any{get(0, "o1", "cup"), item(1, "cup"), get(2, "o2", "pan")}, 2, 3},
+		"no item":                 {[]any{get(0, "o1", "cup"), get(1, "o2", "pan")}, 1, 2},
+		"an item of neither":      {[]any{get(0, "o1", "cup"), get(1, "o2", "pan"), item(2, "pot")}, 1, 2},
+	} {
+		o := score(session(t, 3, append([]any{text}, c.calls...)...), f)
+		assert.Equal(t, []int{c.saved, c.covered}, []int{o.Saved, o.Covered}, name)
+	}
 }
 
 // TestGivenOrFound: an expression takes what the caller gives, else its own source.

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"pave/flows"
+	"pave/flows/predicate"
 	"pave/flows/value"
 )
 
@@ -106,7 +107,7 @@ type pending struct {
 }
 
 // at lays the flow over the calls of a stretch from a position; nil when they do not fit. Of several ways, which only
-// flows with parallel steps have, the first exact one of maxWays counts, else the first.
+// flows with parallel steps have, the application of maxWays that saves most counts, else the first exact one, else the first.
 func (f *Flow) at(s *Session, stretch []call, from int) *Match {
 	if !f.mayFit(stretch[from:]) {
 		return nil
@@ -199,9 +200,10 @@ func (w *walk) step(ready []int, k int) (m *Match, ended bool) {
 	return nil, false
 }
 
-// choose tries each of several steps that the next call may be.
+// choose tries each of several steps that the next call may be. Of the ways that are applications that which saves most
+// counts, else the first exact one, else the first.
 func (w *walk) choose(ready, next []int) *Match {
-	var first *Match
+	var chosen *Match
 	for _, k := range next {
 		if *w.left <= 0 {
 			break
@@ -209,17 +211,28 @@ func (w *walk) choose(ready, next []int) *Match {
 		*w.left--
 		way := w.clone()
 		m, ended := way.step(ready, k)
-		if !ended && (first == nil || way.m.Exact) {
+		if !ended && (chosen == nil || way.m.Exact) {
 			m = way.run()
 		}
-		if m != nil && m.Exact {
-			return m
+		if m != nil && (chosen == nil || m.better(chosen)) {
+			chosen = m
 		}
-		if first == nil {
-			first = m
+		if chosen != nil && chosen.Fits() && !chosen.HandedBack {
+			break // the whole flow: no way covers more
 		}
 	}
-	return first
+	return chosen
+}
+
+// better reports whether one way of laying a flow over a window counts before another, which came first.
+func (m *Match) better(other *Match) bool {
+	if m.Fits() != other.Fits() {
+		return m.Fits()
+	}
+	if !m.Fits() {
+		return m.Exact && !other.Exact
+	}
+	return m.Saved > other.Saved
 }
 
 func (w *walk) clone() *walk {
@@ -259,20 +272,22 @@ func (w *walk) ready() []int {
 	return out
 }
 
-// guarded evaluates the guards of the steps that may come next, chosen being the one that has the next call; those of its
-// own tool have their turn later. back: one is false and the run ends here, all steps before its level being done and none
-// of it. ok is false where a guard has no clear answer.
+// guarded evaluates the guards of the steps that may come next, chosen being the one that has the next call. Those of its
+// own tool, and those that an input decides which nothing has told yet, have their turn later. Where no step has the next
+// call the caller has another one in mind, and leaves out what may be left out. back: a guard is false and the run ends
+// here, all steps before its level being done and none of it. ok is false where a guard has no clear answer.
 func (w *walk) guarded(ready []int, chosen int) (back, ok bool) {
 	for _, k := range ready {
 		s := &w.flow.steps[k]
-		switch {
-		case w.pos == 0:
-		case k == chosen && (s.forEach == nil || s.given != ""):
+		if k == chosen && w.pos > 0 && (s.forEach == nil || s.given != "") {
 			w.tell(k)
-		case chosen < 0 && s.given != "" && w.open(s.given):
-			w.leaveOut(s.given) // the caller has another call in mind
 		}
-		if s.guard == nil || chosen >= 0 && k != chosen && s.tool == w.flow.steps[chosen].tool {
+		switch {
+		case s.guard == nil:
+			continue
+		case chosen < 0:
+			w.leaveOutOf(s.guard)
+		case k != chosen && (s.tool == w.flow.steps[chosen].tool || w.undecided(s.guard)):
 			continue
 		}
 		holds, err := s.guard.Eval(w.everything(nil, ""))
@@ -290,6 +305,20 @@ func (w *walk) guarded(ready []int, chosen int) (back, ok bool) {
 		return true, true
 	}
 	return false, true
+}
+
+// undecided reports whether a guard reads an input that callers may leave out and that nothing has told yet.
+func (w *walk) undecided(guard *predicate.Predicate) bool {
+	return slices.ContainsFunc(guard.Names(), w.open)
+}
+
+// leaveOutOf leaves out the inputs of a guard that nothing has told yet.
+func (w *walk) leaveOutOf(guard *predicate.Predicate) {
+	for _, name := range guard.Names() {
+		if w.open(name) {
+			w.leaveOut(name)
+		}
+	}
 }
 
 // everything is the context as a step sees it.
@@ -402,7 +431,8 @@ func (w *walk) finish() *Match {
 		_, told := w.inputs[name]
 		refused = refused || w.flow.required[name] && !told
 	}
-	if refused {
+	untold := w.neverTold()
+	if refused || len(untold) > 0 {
 		m.Effects = 0
 	}
 	m.Calls, m.Saved, m.Inputs = w.pos, turns(w.calls[:w.pos])-1, w.inputs
@@ -411,6 +441,10 @@ func (w *walk) finish() *Match {
 	if w.flow.unchecked {
 		m.Exact = true
 		return m
+	}
+	for _, name := range untold {
+		m.Known, m.KnownFree = false, false
+		m.faults = append(m.faults, Fault{w.flow.firstReader(name), name, Unknown})
 	}
 	for name, k := range w.late {
 		v := w.inputs[name]
@@ -426,6 +460,21 @@ func (w *walk) finish() *Match {
 		m.faults = append(m.faults, Fault{k, name, Unknown})
 	}
 	return m
+}
+
+// neverTold lists the required inputs of a run that is handed back before a step tells them: what was recorded says nothing
+// of what the caller would have given, and without them the run is refused.
+func (w *walk) neverTold() []string {
+	if !w.m.HandedBack {
+		return nil
+	}
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(w.flow.required)) {
+		if _, told := w.inputs[name]; !told {
+			out = append(out, name)
+		}
+	}
+	return out
 }
 
 // givenAtStart reports whether the caller could give the value: it was known before the turn of the first call or is an

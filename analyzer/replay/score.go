@@ -8,10 +8,10 @@
 // argument of the first call. Of the first call (d) asks that constants are as recorded.
 //
 // An input whose default is null may be left out. The caller gives it where it knows a value that makes the flow pass
-// what was recorded, and leaves it out where the flow does so without it, or where it knows none. A guard may then hand
-// back before the step; a run that hands back before it saved a model call is no window. A run that lacks a required
-// input, or whose first call would have an argument that the input schema does not list, is refused before its first
-// call, so it has no effects. What the caller gives is no prediction.
+// what was recorded, and leaves it out where the flow does so without it, where it knows none, or where the next call is
+// of none of the flow's steps. A guard may then hand back before the step; a run that hands back before it saved a model
+// call is no window. A run that lacks a required input, or whose first call would have an argument that the input schema
+// does not list, is refused before its first call, so it has no effects. What the caller gives is no prediction.
 //
 // Calls covered by disjoint applications
 // save their distinct turns less one; where applications overlap, the choice that saves most counts.
