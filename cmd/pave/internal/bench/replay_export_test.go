@@ -267,6 +267,9 @@ func batchCaller(f *flows.Flow, properties map[string]json.RawMessage) caller {
 				return input, n
 			}
 		}
+		if n == 1 && names[0] != "" {
+			return nil, 0 // nobody makes a list for one call
+		}
 		return input, n
 	}
 }
