@@ -135,7 +135,9 @@ func (a *App) openDirectory(ctx context.Context) error {
 	if err := os.MkdirAll(a.opts.DataDir, 0o700); err != nil {
 		return fmt.Errorf("data directory: %w", err)
 	}
-	held, err := acquire(ctx, a.opts.DataDir)
+	held, err := acquire(ctx, a.opts.DataDir, func(h Holder) {
+		a.log.WarnContext(ctx, "another process has the data directory; waiting for it", "data_dir", a.opts.DataDir, "process", h.PID)
+	})
 	if err != nil {
 		return err
 	}

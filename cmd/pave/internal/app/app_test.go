@@ -365,6 +365,35 @@ func TestSecondOpenNamesTheHolder(t *testing.T) {
 	require.Contains(t, err.Error(), fmt.Sprint(held.PID))
 }
 
+// notify is a log that tells of its first line.
+type notify chan string
+
+func (n notify) Write(p []byte) (int, error) {
+	select {
+	case n <- string(p):
+	default:
+	}
+	return len(p), nil
+}
+
+// A process that is no server is waited for, and said to be.
+func TestOpenWaitsForAnotherCommand(t *testing.T) {
+	a := open(t, nil)
+	logged, opened := make(notify, 1), make(chan error, 1)
+	go func() {
+		second, err := Open(context.Background(), Options{DataDir: a.opts.DataDir, Logger: slog.New(slog.NewTextHandler(logged, nil))})
+		if err == nil {
+			err = second.Close()
+		}
+		opened <- err
+	}()
+	line := <-logged
+	require.Contains(t, line, "another process has the data directory; waiting for it")
+	require.Contains(t, line, fmt.Sprintf("process=%d", os.Getpid()))
+	require.NoError(t, a.Close())
+	require.NoError(t, <-opened)
+}
+
 // The zero options but the directory are enough.
 func TestOpenNeedsADirectoryOnly(t *testing.T) {
 	a, err := Open(t.Context(), Options{DataDir: filepath.Join(t.TempDir(), "new", "data")})

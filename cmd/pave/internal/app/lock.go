@@ -20,6 +20,9 @@ const lockFile = "pave.lock"
 // lockWait is how long to wait for a holder that is no server: another command, or a server that is starting.
 const lockWait = 10 * time.Second
 
+// lockPatience is how long a wait needs no explanation.
+const lockPatience = time.Second
+
 // lockPoll is the interval of trying again.
 const lockPoll = 50 * time.Millisecond
 
@@ -67,10 +70,11 @@ type lock struct {
 	holder Holder
 }
 
-// acquire locks dir. A server that holds it is reported at once, any other holder after lockWait.
-func acquire(ctx context.Context, dir string) (*lock, error) {
+// acquire locks dir. A server that holds it is reported at once, any other holder after lockWait; waiting is told of one
+// that is waited for longer than commands take.
+func acquire(ctx context.Context, dir string, waiting func(Holder)) (*lock, error) {
 	file := flock.New(filepath.Join(dir, lockFile), flock.SetPermissions(0o600))
-	deadline := time.Now().Add(lockWait)
+	began, told := time.Now(), false
 	for {
 		ok, err := file.TryLock()
 		if err != nil {
@@ -81,8 +85,13 @@ func acquire(ctx context.Context, dir string) (*lock, error) {
 			return l, l.write()
 		}
 		holder := readHolder(dir)
-		if holder.Address != "" || time.Now().After(deadline) {
+		waited := time.Since(began)
+		if holder.Address != "" || waited > lockWait {
 			return nil, errors.Join(&HeldError{Dir: dir, Holder: holder}, file.Close())
+		}
+		if waited > lockPatience && !told {
+			told = true
+			waiting(holder)
 		}
 		select {
 		case <-ctx.Done():
