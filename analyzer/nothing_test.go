@@ -50,7 +50,8 @@ func run(t *testing.T, batch *observer.Batch, bell *flows.Tool) {
 	plan, found := executor.Compile(candidates[0].Flow, executor.Tools{"room.find": findRoom, "ping": bell}, executor.CompileOptions{})
 	require.NotNil(t, plan, "%v", found)
 	n, ids := &noted{}, 0
-	engine := executor.New(executor.Options{Invoker: n, Now: time.Now, NewID: func() string { ids++; return strconv.Itoa(ids) }})
+	engine := executor.New(executor.Options{Invoker: n, Now: time.Now, NewID: func() string { ids++; return strconv.Itoa(ids) },
+		Limits: executor.Limits{MaxParallelSteps: 1}})
 	result := engine.Run(t.Context(), plan, executor.RunInput{Input: input})
 	require.True(t, result.Success, "%+v", result)
 	assert.Equal(t, []map[string]any{{"tool": "room.find", "room": "r"}, {"tool": "ping"}}, n.calls)
