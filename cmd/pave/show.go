@@ -27,6 +27,7 @@ func showProposal(w io.Writer, p *gen.Proposal) error {
 		}
 	}
 	showEvidence(w, p)
+	showShadow(w, p.Shadow)
 	fmt.Fprintln(w, "\nWHAT WILL RUN")
 	drawFlow(w, flow, mappingNotes(p.Evidence.Pattern))
 	showInputs(w, p.Evidence.Pattern)
@@ -118,6 +119,22 @@ func showHeldOut(w io.Writer, h *gen.HeldOut) {
 	}
 	fmt.Fprintf(w, "  found in one half of these sessions and tried on the other, both ways: exact in %d of %d (%s), %d of %d arguments (%s)\n",
 		h.Exact, h.Windows, share(h.Exact, h.Windows), h.Right, h.Predictions, share(h.Right, h.Predictions))
+}
+
+// showShadow says how the draft did on live sessions since it was approved.
+func showShadow(w io.Writer, s *gen.ShadowResult) {
+	if s == nil {
+		return
+	}
+	what := fmt.Sprintf("%d of %d walks of this path were as predicted", s.Exact, s.Windows)
+	if s.Given {
+		what = fmt.Sprintf("callers could have given several calls in %d walks", s.Windows)
+	}
+	verdict := "passed"
+	if !s.Passed {
+		verdict = "not passed yet: " + s.Reason
+	}
+	fmt.Fprintf(w, "  on live sessions since %s, %d with its first tool: %s; %s\n", when(s.Since), s.Sessions, what, output.Clean(verdict))
 }
 
 // guardText says where an optional step runs, and how well that tells what agents did.

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -47,5 +49,25 @@ func TestListOfProposals(t *testing.T) {
 	} {
 		exact, known := exactOrKnown(&c.p)
 		require.Equal(t, []string{c.exact, c.known}, []string{exact, known})
+	}
+}
+
+func TestShowShadow(t *testing.T) {
+	since := time.Date(2026, 11, 1, 10, 0, 0, 0, time.UTC)
+	for _, c := range []struct {
+		result *gen.ShadowResult
+		want   string
+	}{
+		{nil, ""},
+		{&gen.ShadowResult{Since: since, Sessions: 90, Windows: 80, Exact: 80, Passed: true},
+			"  on live sessions since " + when(since) + ", 90 with its first tool: 80 of 80 walks of this path were as predicted; passed\n"},
+		{&gen.ShadowResult{Since: since, Sessions: 9, Windows: 4, Exact: 3, Reason: "too few"},
+			"  on live sessions since " + when(since) + ", 9 with its first tool: 3 of 4 walks of this path were as predicted; not passed yet: too few\n"},
+		{&gen.ShadowResult{Since: since, Sessions: 9, Windows: 4, Exact: 4, Given: true, Reason: "too few"},
+			"  on live sessions since " + when(since) + ", 9 with its first tool: callers could have given several calls in 4 walks; not passed yet: too few\n"},
+	} {
+		var out strings.Builder
+		showShadow(&out, c.result)
+		require.Equal(t, c.want, out.String())
 	}
 }
