@@ -51,7 +51,10 @@ func TestBatchUpdate(t *testing.T) {
 	for _, tools := range []string{"room.find > room.book > note", "user > address"} {
 		before, now, want := first.batch(t, tools), updated.batch(t, tools), full.batch(t, tools)
 		require.Greater(t, now.Occurrences, before.Occurrences, tools)
-		require.Equal(t, []any{want.Occurrences, want.Sessions, want.Success}, []any{now.Occurrences, now.Sessions, now.Success}, tools)
+		require.Equal(t, []any{want.Occurrences, want.Sessions, want.Agents, want.Success}, []any{now.Occurrences, now.Sessions, now.Agents, now.Success}, tools)
+		require.Equal(t, want.StepConfidence, now.StepConfidence, tools)
+		require.InEpsilon(t, want.Expected, now.Expected, 1e-9, tools)
+		require.InEpsilon(t, want.Z, now.Z, 1e-9, tools)
 		require.Equal(t, before.Batch, now.Batch, "%s: what callers knew is as it was examined", tools)
 		require.InEpsilon(t, before.Score*float64(now.Occurrences)/float64(before.Occurrences), now.Score, 1e-9, tools)
 	}

@@ -37,6 +37,8 @@ type tallySet struct {
 	Loops []loopSet            `json:"loops,omitempty"`
 	// Walked are the paths, by their indexes, whose agents are told apart beside those of Loops: those of patterns.
 	Walked []int `json:"walked,omitempty"`
+	// Folded are sequences that are counted where loops are folded: see foldedPaths.
+	Folded [][]uint32 `json:"folded,omitempty"`
 }
 
 type loopSet struct {
@@ -80,12 +82,13 @@ func (m *miner) tallySet(chosen []proof, skip []string) *tallySet {
 			set.Walked = append(set.Walked, at)
 		}
 	}
+	set.Folded = foldedPaths(set.Loops)
 	return set
 }
 
 // check makes sure that a set that was read can be used.
 func (s *tallySet) check() error {
-	sequences := slices.Clone(s.Paths)
+	sequences := slices.Concat(s.Paths, s.Folded)
 	for _, l := range s.Loops {
 		if len(l.Each) != len(l.Tools) {
 			return errDamagedTally
@@ -116,6 +119,7 @@ const (
 	totalSkipped
 	totalTurns
 	totalFollowers
+	totalFoldedFollowers
 	totals
 )
 
@@ -126,11 +130,14 @@ type dayCounts struct {
 	paths  [][4]uint64 // occurrences, distinct sessions, windows, occurrences with a failure
 	loops  [][3]uint64 // occurrences, distinct sessions, occurrences with a failure
 	agents walkers     // of the walked paths, then of the loops
+
+	foldedTools [][3]uint64 // as tools, in the log with folded loops
+	folded      [][2]uint64 // of the folded paths: occurrences and windows there
 }
 
 func (s *tallySet) zero() *dayCounts {
 	return &dayCounts{tools: make([][3]uint64, len(s.Tools)), paths: make([][4]uint64, len(s.Paths)), loops: make([][3]uint64, len(s.Loops)),
-		agents: make(walkers, len(s.Walked)+len(s.Loops))}
+		agents: make(walkers, len(s.Walked)+len(s.Loops)), foldedTools: make([][3]uint64, len(s.Tools)), folded: make([][2]uint64, len(s.Folded))}
 }
 
 func (c *dayCounts) add(d *dayCounts) {
@@ -153,6 +160,16 @@ func (c *dayCounts) add(d *dayCounts) {
 		}
 	}
 	c.agents.join(d.agents)
+	for i := range d.foldedTools {
+		for k, n := range d.foldedTools[i] {
+			c.foldedTools[i][k] += n
+		}
+	}
+	for i := range d.folded {
+		for k, n := range d.folded[i] {
+			c.folded[i][k] += n
+		}
+	}
 }
 
 // dayCounter counts days by one set.
@@ -160,6 +177,7 @@ type dayCounter struct {
 	set         *tallySet
 	token       map[string]uint32
 	paths, loop *prefixTree
+	folded      *prefixTree
 	walked      []int // of each path: its index in set.Walked + 1, 0 for none
 }
 
@@ -178,6 +196,7 @@ func newDayCounter(set *tallySet) *dayCounter {
 	}
 	// Tools that the set does not know share one token more.
 	c.paths, c.loop = newPrefixTree(len(set.Tools)+1, set.Paths), newPrefixTree(len(set.Tools)+1, loops)
+	c.folded = newPrefixTree(len(set.Tools)+1, set.Folded)
 	return c
 }
 
@@ -197,33 +216,10 @@ func (c *dayCounter) count(log *calls) *dayCounts {
 	log.tools = append(slices.Clone(c.set.Tools), "")
 	d := c.set.zero()
 	d.totals = [totals]uint64{uint64(len(log.sessions)), uint64(log.read), uint64(log.stretches()), uint64(log.repeats), uint64(log.retries),
-		uint64(log.flowCalls), uint64(log.skipped), uint64(log.turns), 0}
-	c.countTools(log, d)
+		uint64(log.flowCalls), uint64(log.skipped), uint64(log.turns), tallyTools(log, d.tools)}
 	c.countPaths(log, d)
 	c.countLoops(log, d)
 	return d
-}
-
-func (c *dayCounter) countTools(log *calls, d *dayCounts) {
-	for s := range log.stretches() {
-		from, to := log.starts[s], log.starts[s+1]
-		for i := from; i < to; i++ {
-			if i > from {
-				d.totals[totalFollowers]++
-			}
-			t := int(log.tok[i])
-			if t == len(c.set.Tools) {
-				continue
-			}
-			d.tools[t][0]++
-			if i+1 < to {
-				d.tools[t][1]++
-			}
-			if i > from {
-				d.tools[t][2]++
-			}
-		}
-	}
 }
 
 func (c *dayCounter) countPaths(log *calls, d *dayCounts) {
@@ -263,6 +259,7 @@ func (c *dayCounter) countLoops(log *calls, d *dayCounts) {
 	if folded == nil { // nothing loops here
 		folded = log
 	}
+	c.countFolded(folded, d)
 	free, last := make([]uint32, len(d.loops)), make([]uint32, len(d.loops))
 	agents := make([]walkerCount, len(d.loops))
 	for s := range folded.stretches() {
@@ -322,6 +319,14 @@ func (c *dayCounts) encode() []byte {
 		row(i, c.loops[i][:])
 	}
 	end()
+	for i := range c.foldedTools {
+		row(i, c.foldedTools[i][:])
+	}
+	end()
+	for i := range c.folded {
+		row(i, c.folded[i][:])
+	}
+	end()
 	return c.agents.encode(b)
 }
 
@@ -338,6 +343,8 @@ func (s *tallySet) decode(b []byte) (*dayCounts, error) {
 	r.rows(len(d.tools), func(i int) []uint64 { return d.tools[i][:] })
 	r.rows(len(d.paths), func(i int) []uint64 { return d.paths[i][:] })
 	r.rows(len(d.loops), func(i int) []uint64 { return d.loops[i][:] })
+	r.rows(len(d.foldedTools), func(i int) []uint64 { return d.foldedTools[i][:] })
+	r.rows(len(d.folded), func(i int) []uint64 { return d.folded[i][:] })
 	r.walkers(d.agents)
 	if r.bad || len(r.b) > 0 {
 		return nil, errDamagedTally

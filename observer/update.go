@@ -115,10 +115,7 @@ type tallied struct {
 
 // watch finds the patterns in the set.
 func (u *updater) watch(last *Result) {
-	u.path, u.weeks = make(map[string]int, len(u.set.Paths)), map[int32]bool{}
-	for i, tokens := range u.set.Paths {
-		u.path[tokenKey(tokens)] = i
-	}
+	u.path, u.weeks = numbered(u.set.Paths), map[int32]bool{}
 	for i := range last.Patterns {
 		p := &last.Patterns[i]
 		t := tallied{path: -1, loop: -1, agents: -1, weekly: map[int32]int{}}
@@ -239,19 +236,25 @@ func (u *updater) apply(last *Result) *Result {
 	r.RepeatCalls, r.RetryCalls, r.FlowCalls = int(t[totalRepeats]), int(t[totalRetries]), int(t[totalFlowCalls])
 	r.SkippedCalls, r.LLMCalls = int(t[totalSkipped]), int(t[totalTurns])
 	r.Patterns = slices.Clone(last.Patterns)
-	model := u.null()
+	plain := &lattice{at: u.path, occ: func(i int) uint64 { return u.sum.paths[i][0] },
+		model: talliedNull(u.sum.tools, t[totalFollowers], u.set.Paths, func(i int) uint64 { return u.sum.paths[i][2] })}
+	folded := &lattice{at: numbered(u.set.Folded), occ: func(i int) uint64 { return u.sum.folded[i][0] },
+		model: talliedNull(u.sum.foldedTools, t[totalFoldedFollowers], u.set.Folded, func(i int) uint64 { return u.sum.folded[i][1] })}
 	for i := range r.Patterns {
 		switch p, of := &r.Patterns[i], &u.of[i]; {
 		case of.path >= 0:
 			n := u.sum.paths[of.path]
 			p.recount(int(n[0]), int(n[1]), int(n[3]))
 			u.agents(p, of)
-			u.strength(p, of.path, model)
+			p.strengthen(u.set.Paths[of.path], plain)
 			p.Stability = u.stability(of, p.Stability)
 		case of.loop >= 0:
 			n := u.sum.loops[of.loop]
 			p.recount(int(n[0]), int(n[1]), int(n[2]))
 			u.agents(p, of)
+			if tokens := u.set.Loops[of.loop].Tools; len(tokens) > 1 { // a loop by itself has neither
+				p.strengthen(tokens, folded)
+			}
 			p.Stability = u.stability(of, p.Stability)
 		}
 	}
@@ -283,36 +286,18 @@ func (p *Pattern) recount(occ, sessions, failures int) {
 	p.Success, p.SuccessLower = float64(occ-failures)/float64(max(1, occ)), wilsonLower(occ-failures, occ)
 }
 
-// strength computes step confidences and the comparison with the null model anew.
-func (u *updater) strength(p *Pattern, at int, model *null) {
-	tokens := u.set.Paths[at]
-	if model.occ[tokens[0]] == 0 {
+// strengthen computes step confidences and the comparison with the null model anew.
+func (p *Pattern) strengthen(tokens []uint32, l *lattice) {
+	if l.model.occ[tokens[0]] == 0 {
 		return
 	}
-	p.Expected = model.expected(tokens)
+	p.Expected = l.model.expected(tokens)
 	p.Excess = float64(p.Occurrences) - p.Expected
 	p.Z = p.Excess / math.Sqrt(max(p.Expected, 1e-9))
 	p.StepConfidence = make([]float64, len(tokens)-1)
 	for n := 1; n < len(tokens); n++ {
-		before, after := u.sum.paths[u.path[tokenKey(tokens[:n])]][0], u.sum.paths[u.path[tokenKey(tokens[:n+1])]][0]
-		p.StepConfidence[n-1] = float64(after) / float64(max(1, before))
+		p.StepConfidence[n-1] = float64(l.occurrences(tokens[:n+1])) / float64(max(1, l.occurrences(tokens[:n])))
 	}
-}
-
-// null is the model of chance by the counts of now.
-func (u *updater) null() *null {
-	m := &null{occ: make([]float64, len(u.set.Tools)), continues: make([]float64, len(u.set.Tools)), follows: make([]float64, len(u.set.Tools)),
-		pairs: map[[2]uint32]uint32{}}
-	followers := max(1, float64(u.sum.totals[totalFollowers]))
-	for t, n := range u.sum.tools {
-		m.occ[t], m.continues[t], m.follows[t] = float64(n[0]), float64(n[1]), float64(n[2])/followers
-	}
-	for i, tokens := range u.set.Paths {
-		if len(tokens) == 2 {
-			m.pairs[[2]uint32{tokens[0], tokens[1]}] = uint32(u.sum.paths[i][2])
-		}
-	}
-	return m
 }
 
 // stability is that of the weeks of now; the drift is the last known.
