@@ -260,6 +260,15 @@ func TestManyParallelSteps(t *testing.T) {
 	assert.Zero(t, score(session(t, 13, parts...), flow(t, text)).Saved)
 }
 
+// TestModelCallsThatWereNotRecorded: each turn that calls a tool took a model call, however few are recorded.
+func TestModelCallsThatWereNotRecorded(t *testing.T) {
+	f := flow(t, userOrders)
+	for recorded, want := range map[int32]int{0: 2, 1: 2, 2: 2, 3: 3} {
+		o := score(session(t, recorded, said("order o1"), find(0), order(1, "u1", "o1")), f)
+		assert.Equal(t, []int{1, want, want}, []int{o.Saved, o.LLMCalls, o.RecordedLLMCalls}, "%d recorded", recorded)
+	}
+}
+
 // TestSegmentation chooses between overlapping applications: two of two calls save as much as one of three would, and
 // one more.
 func TestSegmentation(t *testing.T) {

@@ -67,9 +67,7 @@ func NewSession(s *ingest.Session) *Session {
 			out.RepeatTurns++
 		}
 	}
-	if out.RecordedLLMCalls = llm; llm == 0 {
-		out.RecordedLLMCalls = turns // model calls were not recorded: each turn with calls took one
-	}
+	out.RecordedLLMCalls = max(llm, turns) // each turn with calls took one, be it recorded or not
 	out.LLMCalls = max(0, out.RecordedLLMCalls-out.RepeatTurns)
 	return out
 }
