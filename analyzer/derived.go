@@ -58,14 +58,47 @@ func selected(list string, d *observer.Derived, equals, form string) string {
 // mapExpression maps an argument to an expression, unless flow files may not hold it.
 func (b *minedDraft) mapExpression(k int, arg, text string, sometimes bool) refusal {
 	step := &b.steps[k]
-	if _, err := expr.Names(text); err != nil {
-		return refuse("argument %s of %s is derived by an expression that is refused: %s", arg, step.tool.tool.Name, err)
+	if r := b.fitsSchemas(k, arg, text); r != nil {
+		return r
 	}
 	v := flows.MappingValue{Kind: flows.MapExpr, Ref: text}
 	if sometimes {
 		v = optional(v)
 	}
 	step.mapArg(arg, v)
+	return nil
+}
+
+// fitsSchemas refuses an expression that cannot be over what the tools before declare that they return, or that gives
+// another type than the argument has.
+func (b *minedDraft) fitsSchemas(k int, arg, text string) refusal {
+	step := &b.steps[k]
+	names, err := expr.Names(text)
+	if err != nil {
+		return refuse("argument %s of %s is derived by an expression that is refused: %s", arg, step.tool.tool.Name, err)
+	}
+	var variables []expr.Variable
+	for _, name := range names {
+		v := expr.Variable{Name: name}
+		for j := range b.steps[:k] {
+			if from := &b.steps[j]; from.key == name && from.tool.declared && !from.wrapped && b.pattern.DataFlow.Steps[j].Each == nil {
+				v.Schema = from.tool.out
+			}
+		}
+		variables = append(variables, v)
+	}
+	program, err := expr.Compile(text, variables)
+	if err != nil {
+		return refuseSchema("argument %s of %s is derived by an %s", arg, step.tool.tool.Name, err)
+	}
+	if step.tool.in == nil {
+		return nil
+	}
+	if at, _ := step.tool.in.At(value.Pointer{arg}); at != nil {
+		if reason := contradicts(program.Schema(), at, false); reason != "" {
+			return refuseSchema("'%s' does not fit argument %s of %s: %s", text, arg, step.tool.tool.Name, reason)
+		}
+	}
 	return nil
 }
 
@@ -166,7 +199,44 @@ func (b *minedDraft) expression(k int, d *observer.Derived) (string, refusal) {
 		}
 		return selected(list, d, parts[0], ""), nil
 	}
+	if text := ofListOrText(d.Form, d.Take, parts); text != "" {
+		return text, nil
+	}
 	return "", refuse("an argument of %s is derived in a way that flows cannot say: %s", name, d.Form)
+}
+
+// ofListOrText writes what is made of a list or a text as a whole, or of an object by its keys; "" for other forms. An index
+// or a key that is not there is an error, so that the flow hands back.
+func ofListOrText(form observer.DerivedForm, take string, parts []string) string {
+	switch form {
+	case observer.FormJoin, observer.FormSplit, observer.FormMember: // what is between the elements, or the key
+		if len(parts) < 2 {
+			return ""
+		}
+	}
+	switch from := parts[0]; form {
+	case observer.FormLast:
+		return fmt.Sprintf("%s[size(%s) - 1]%s", from, from, selectors(take))
+	case observer.FormSize:
+		return "size(" + from + ")"
+	case observer.FormColumn:
+		return fmt.Sprintf("%s.map(e, e%s)", from, selectors(take))
+	case observer.FormJoin:
+		return fmt.Sprintf("%s.map(e, string(e%s)).join(%s)", from, selectors(take), parts[1])
+	case observer.FormSplit:
+		return fmt.Sprintf("%s.split(%s)", from, parts[1])
+	case observer.FormMember:
+		return fmt.Sprintf("%s[%s]%s", from, parts[1], selectors(take))
+	case observer.FormOnlyKey: // dyn: a record of declared properties has keys, too
+		return fmt.Sprintf("[dyn(%s)].filter(o, size(o) == 1)[0].filter(k, true)[0]", from)
+	case observer.FormLower:
+		return from + ".lowerAscii()"
+	case observer.FormUpper:
+		return from + ".upperAscii()"
+	case observer.FormTrim:
+		return from + ".trim()"
+	}
+	return ""
 }
 
 // partOf writes what lies between delimiters in a text.

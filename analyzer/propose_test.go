@@ -515,7 +515,7 @@ func TestDerivedValues(t *testing.T) {
 		p := pair("find", "get_user_details")
 		p.DataFlow.Steps[0].Args[0].Arg, p.DataFlow.Steps[0].Args[0].Input, p.DataFlow.Inputs[0].Name, p.DataFlow.Inputs[0].Arg = "q", "q", "q", "q"
 		p.DataFlow.Steps[1].Args[0] = observer.ArgFlow{Arg: "user_id", Presence: 1, Kind: observer.SourceDerived, Derived: &d}
-		candidates, dropped := minedOnly(t, p, memory{}, find, getUser)
+		candidates, dropped := minedOnly(t, p, memory{}, find, anyUser)
 		require.Empty(t, dropped)
 		mapped := candidates[0].Flow.Steps[1].InputMapping[0].Value
 		require.Equal(t, flows.MapExpr, mapped.Kind)
@@ -527,7 +527,7 @@ func TestDerivedValues(t *testing.T) {
 	}
 	p := pair("find", "get_user_details")
 	p.DataFlow.Steps[1].Args[0] = observer.ArgFlow{Arg: "user_id", Presence: 1, Kind: observer.SourceDerived}
-	_, dropped := minedOnly(t, p, nil, find, getUser)
+	_, dropped := minedOnly(t, p, nil, find, anyUser)
 	assert.Equal(t, []string{"an argument of get_user_details is derived, but nothing says how"}, dropped)
 }
 
@@ -573,7 +573,7 @@ func TestBuiltValues(t *testing.T) {
 		p := pair("find", "get_user_details")
 		p.DataFlow.Steps[0].Args[0].Arg, p.DataFlow.Steps[0].Args[0].Input, p.DataFlow.Inputs[0].Name, p.DataFlow.Inputs[0].Arg = "q", "q", "q", "q"
 		p.DataFlow.Steps[1].Args[0] = observer.ArgFlow{Arg: "user_id", Presence: 1, Kind: observer.SourceDerived, Derived: &d}
-		candidates, dropped := minedOnly(t, p, memory{}, find, getUser)
+		candidates, dropped := minedOnly(t, p, memory{}, find, anyUser)
 		require.Empty(t, dropped)
 		mapped := candidates[0].Flow.Steps[1].InputMapping[0].Value
 		program, err := expr.Compile(mapped.Ref, []expr.Variable{{Name: "find"}, {Name: "q"}})

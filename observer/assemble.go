@@ -15,7 +15,7 @@ const maxLeavesBuilt = 32
 
 // takeApart notes the leaves of an object or a list that is an argument of step k, with their sources.
 func (x *examination) takeApart(k int, a *argRecord) {
-	if _, ok := a.value.(string); ok || len(a.sources) > 0 {
+	if _, ok := a.value.(string); ok || slices.ContainsFunc(a.sources, func(s source) bool { return s.derived == 0 }) {
 		return
 	}
 	seed := x.view.miner.seed

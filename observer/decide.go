@@ -178,6 +178,8 @@ func (d *decision) explain(a argument) explanation {
 		return d.explainEach(a)
 	}
 	d.assemble(a)
+	d.believe(a)
+	d.complete(a)
 	x := explanation{argument: a, distinct: distinct(a)}
 	x.copies = d.copies(a, &x)
 	constant, constHeld := d.constant(a, &x)
@@ -241,6 +243,9 @@ func (d *decision) trusted(a argument, c candidate, distinct int, known knowledg
 	few := distinct < smallSample
 	switch {
 	case c.source.derived > 0:
+		if few && d.forms.forms[c.source.derived].kind == FormLast { // a rule of place, too
+			return false
+		}
 		return distinct >= minDerived && d.rightIn(d.options.MinSure, c.held, len(a.in))
 	case c.source.arg != "" && d.tools[c.source.step] == d.tools[a.step] && distinct < minRepeated:
 		return false

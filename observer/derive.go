@@ -14,12 +14,13 @@ import (
 // form is a derivation with places of a chunk's path table. It is written down as Derived.
 type form struct {
 	kind DerivedForm
-	// FormText, FormNumber, FormTemplate: a place for each hole; texts has the text before each and, for templates, after
-	// the last.
+	// All but FormSelect: a place for each hole; texts has the text before each and, for templates, after the last; for
+	// FormJoin and FormSplit what is between the elements is after it.
 	holes []source
 	texts []string
 	// FormSelect: holes has the list, and the argument that its field is compared with; or constants has the value for it; or
-	// asks is set, and the caller says it.
+	// asks is set, and the caller says it. take is also what FormLast, FormColumn, FormJoin and FormMember take of an element
+	// or member.
 	field, take string
 	asks        bool
 	// FormPart: the delimiters, and whether it is the last of the first one that counts.
@@ -83,9 +84,9 @@ func (t *derivedTable) rank(id uint32) int {
 	}
 	f := &t.forms[id]
 	switch f.kind {
-	case FormText, FormNumber, FormDecimal:
+	case FormText, FormNumber, FormDecimal, FormLower, FormUpper, FormTrim:
 		return 1
-	case FormSelect, FormPart, FormBuilt:
+	case FormSelect, FormPart, FormBuilt, FormLast, FormMember:
 		return 2 + len(f.constants)
 	}
 	return 2 + len(f.holes)
@@ -115,7 +116,7 @@ func (t *derivedTable) write(id uint32, paths *pathTable) *Derived {
 		}
 		return out
 	}
-	out.After, out.Before, out.Last, out.Shape = f.after, f.before, f.last, f.shape
+	out.After, out.Before, out.Last, out.Shape, out.Take = f.after, f.before, f.last, f.shape, f.take
 	for i, h := range f.holes {
 		if v, ok := f.constants[i]; ok {
 			out.Parts = append(out.Parts, Part{Value: v})
@@ -138,9 +139,14 @@ func (d *Derived) origin() (step int, pointer string) {
 		return d.Step, d.List + "/*" + d.Take
 	}
 	for _, p := range d.Parts {
-		if p.Place {
-			return p.Step, p.Pointer
+		if !p.Place {
+			continue
 		}
+		switch d.Form {
+		case FormLast, FormColumn, FormJoin, FormMember:
+			return p.Step, p.Pointer + "/*" + d.Take
+		}
+		return p.Step, p.Pointer
 	}
 	return 0, ""
 }
@@ -188,14 +194,15 @@ func (d *Derived) explain() string {
 		}
 		return fmt.Sprintf("Built of %d earlier values and constants (%d).", places, len(d.Parts)-places)
 	}
-	return ""
+	return d.explainListOrText()
 }
 
 // derivations lists how v could be computed from what step k could see: number and text turned into each other, an
-// element of a list that an earlier argument names, and texts around values. Where v was there as it is, only the
-// element is looked for.
-func (x *examination) derivations(k int, v any, copies []source) []source {
+// element of a list or a member of an object that an earlier argument names, texts around values, parts of texts, lists.
+// Where v was there as it is, only the element and the member are looked for.
+func (x *examination) derivations(k int, v any, hash uint64, copies []source) []source {
 	out := x.selections(k, v, copies)
+	out = append(out, x.members(k, copies)...)
 	if len(copies) > 0 {
 		return out
 	}
@@ -204,6 +211,8 @@ func (x *examination) derivations(k int, v any, copies []source) []source {
 		return append(out, x.converted(k, strconv.FormatInt(v, 10), FormNumber)...)
 	case float64:
 		return append(out, x.converted(k, strconv.FormatFloat(v, 'f', -1, 64), FormDecimal)...)
+	case []any:
+		return append(append(out, x.columns(k, v)...), x.splits(k, v)...)
 	case string:
 		if n, err := strconv.ParseInt(v, 10, 64); err == nil && strconv.FormatInt(n, 10) == v {
 			out = append(out, x.converted(k, n, FormText)...)
@@ -214,6 +223,9 @@ func (x *examination) derivations(k int, v any, copies []source) []source {
 			out = append(out, x.templates(k, v)...)
 			out = append(out, x.cuts(k, v)...)
 		}
+		out = append(out, x.spelled(k, v)...)
+		out = append(out, x.joins(k, v)...)
+		out = append(out, x.onlyKeys(k, v, hash)...)
 	}
 	return out
 }

@@ -208,11 +208,13 @@ type ArgFlow struct {
 // Derived is a value computed from earlier ones.
 type Derived struct {
 	Form DerivedForm
-	// Parts: one place for FormText, FormNumber, FormDecimal and FormPart; texts and places in their order for FormTemplate;
-	// what the field is compared with for FormSelect, none where it Asks; places and values for FormBuilt.
+	// Parts: texts and places in their order for FormTemplate; what the field is compared with for FormSelect, none where it
+	// Asks; places and values for FormBuilt; a place and what is between the elements for FormJoin and FormSplit; the object and
+	// the key for FormMember; one place for all others.
 	Parts []Part
 	// FormSelect: the first element of the list at List in the result of Step whose Field equals the part; Take is what is
-	// taken of it. Field and Take are pointers in the element.
+	// taken of it. Field and Take are pointers in the element. FormLast, FormColumn, FormJoin, FormMember: Take is the same of
+	// the last element, of each element, and of the member, "" for all of it.
 	Step              int
 	List, Field, Take string
 	// Asks: FormSelect compares a text, in any case, with an input of the flow, the ArgFlow's. A run that is not given it hands
@@ -236,6 +238,16 @@ const (
 	FormSelect   DerivedForm = "select"   // a field of the list's element that another field tells
 	FormPart     DerivedForm = "part"     // a part of a text between delimiters
 	FormBuilt    DerivedForm = "built"    // an object or a list of copies and constants
+	FormLast     DerivedForm = "last"     // the last element of a list
+	FormSize     DerivedForm = "size"     // the number of elements of a list
+	FormColumn   DerivedForm = "column"   // one place of each element of a list
+	FormJoin     DerivedForm = "join"     // the elements of a list, texts or whole numbers, as one text
+	FormSplit    DerivedForm = "split"    // a text as the list of its parts
+	FormMember   DerivedForm = "member"   // the member of an object that an earlier argument names
+	FormOnlyKey  DerivedForm = "only_key" // the key of an object that has one; of others the flow hands back
+	FormLower    DerivedForm = "lower"    // a text with its ASCII letters small
+	FormUpper    DerivedForm = "upper"    // and large
+	FormTrim     DerivedForm = "trim"     // a text without the blanks around it
 )
 
 // Part is a fixed text, or a place: a pointer into the result of a step, or an argument of one. Those of FormBuilt are

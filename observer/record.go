@@ -44,6 +44,7 @@ type argRecord struct {
 	origin  origin
 	inner   place    // originInner: where the value was found
 	told    []source // selections of its element by what the user had written
+	hints   []hint   // sources where enough lists show that they are
 	// shape and leaves are set for objects and lists: the value with numbers in place of its leaves, and these, by number.
 	shape  any
 	leaves []argRecord
@@ -257,7 +258,8 @@ func (x *examination) step(k int) (rec stepRecord, ok bool) {
 		a := argRecord{name: name, hash: c.hashes[i], value: c.args[name], origin: originFirst}
 		if k > 0 {
 			a.sources = x.sources(k, name, a.value, a.hash)
-			a.sources = append(a.sources, x.derivations(k, a.value, a.sources)...)
+			a.hints = append(x.lasts(a.sources), x.sizes(k, a.value)...)
+			a.sources = append(a.sources, x.derivations(k, a.value, a.hash, a.sources)...)
 			if a.origin, a.inner = x.origin(k, a.value); a.origin > originText {
 				a.told = x.told(a.sources)
 			}
