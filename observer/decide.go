@@ -243,7 +243,7 @@ func (d *decision) trusted(a argument, c candidate, distinct int, known knowledg
 	few := distinct < smallSample
 	switch {
 	case c.source.derived > 0:
-		if few && d.forms.forms[c.source.derived].kind == FormLast { // a rule of place, too
+		if few && d.forms.forms[c.source.derived].byPlace() {
 			return false
 		}
 		return distinct >= minDerived && d.rightIn(d.options.MinSure, c.held, len(a.in))

@@ -101,6 +101,12 @@ func (d *decision) believe(a argument) {
 	}
 }
 
+// byPlace reports whether a form takes one element of a list by its place, which is what a model chooses.
+func (f *form) byPlace() bool {
+	tokens, _ := value.ParsePointer(f.take)
+	return f.kind == FormLast || slices.ContainsFunc(tokens, func(token string) bool { _, number := value.Index(token); return number })
+}
+
 // separators are what is between the elements of a list that is one text: a fixed few, so that none tells of a value.
 var separators = []string{", ", ",", "; ", ";", "|", "\n", " "}
 

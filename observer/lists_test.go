@@ -232,6 +232,7 @@ func TestMemberThatAnArgumentNames(t *testing.T) {
 	always := argOf(t, "id", many(24, func(i int) ingest.Session { return session(i, "red") }))
 	require.Equal(t, []any{SourceOutput, "/variants/red/ids/0"}, []any{always.Kind, always.Pointer})
 	require.Empty(t, derivedForms(many(24, func(i int) ingest.Session { return session(i, colours[i*i%5%3]) }))(t), "the key is another one")
+	require.Empty(t, derivedForms(many(21, func(i int) ingest.Session { return session(i, colours[i%3]) }))(t), "the first of a list is a rule of place, which few values do not show")
 }
 
 // The key of an object that has one: what has more is the model's choice.

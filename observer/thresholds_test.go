@@ -24,6 +24,7 @@ func TestThresholdsAreDocumented(t *testing.T) {
 		"minDistinct":    minDistinct,
 		"minDerived":     minDerived,
 		"minRepeated":    minRepeated,
+		"minLengths":     minLengths,
 		"minConverted":   minConverted,
 		"variantSupport": variantSupport,
 		"minWholeLists":  minWholeLists,

@@ -63,13 +63,14 @@ func setup(e *testscript.Env) error {
 	e.Setenv("PAVE_DATA", filepath.Join(e.WorkDir, "data"))
 	e.Setenv("USER", "tester")
 	for name, content := range map[string]string{
-		"calls.jsonl": recordedCalls(40),
-		"carts.jsonl": recordedCarts(40),
-		"desks.jsonl": recordedDesks("d", 40, asRecorded),
-		"later.jsonl": recordedDesks("l", 6, tomorrow) + accountsAlone("m", 2, tomorrow),
-		"after.jsonl": recordedDesks("n", 3, tomorrow),
-		"flow.jsonl":  flowCalls("o", 2, tomorrow),
-		"tools.yaml":  toolFile(server.URL),
+		"calls.jsonl":  recordedCalls(40),
+		"carts.jsonl":  recordedCarts(40),
+		"visits.jsonl": recordedVisits(40),
+		"desks.jsonl":  recordedDesks("d", 40, asRecorded),
+		"later.jsonl":  recordedDesks("l", 6, tomorrow) + accountsAlone("m", 2, tomorrow),
+		"after.jsonl":  recordedDesks("n", 3, tomorrow),
+		"flow.jsonl":   flowCalls("o", 2, tomorrow),
+		"tools.yaml":   toolFile(server.URL) + visitTools(server.URL),
 	} {
 		if err := os.WriteFile(filepath.Join(e.WorkDir, name), []byte(content), 0o600); err != nil {
 			return err
@@ -122,6 +123,7 @@ func toolServer() http.Handler {
 	mux.HandleFunc("GET /orders/{id}", answer("o-", "", orderOf, 7))
 	mux.HandleFunc("GET /carts/{id}", answer("k", "", cartOf, 1))
 	mux.HandleFunc("GET /products/{id}", answer("p", "", func(n int) map[string]any { return map[string]any{"stock": n} }, 1))
+	handleVisits(mux)
 	return mux
 }
 
