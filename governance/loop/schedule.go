@@ -49,6 +49,9 @@ type state struct {
 	tools  string // fingerprint of the declared tools at the last pass
 	began  time.Time
 	rest   time.Time // no pass by itself before
+	taken  int       // pending sessions that the pass that runs took in
+	back   int       // of the pending sessions, those that a failed pass gave back: they wait for the interval
+	due    bool      // there may be more to take in than PendingSessions, which nobody counted
 }
 
 // Status tells how the loop stands.
@@ -88,7 +91,8 @@ func (l *Loop) Assembled(tenant string, sessions int) {
 func (l *Loop) taken() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.state.status.PendingSessions, l.state.status.ToolsChanged = 0, false
+	l.state.taken = l.state.status.PendingSessions
+	l.state.status.PendingSessions, l.state.status.ToolsChanged, l.state.back, l.state.due = 0, false, 0, false
 }
 
 func (l *Loop) knows(tools string) {
@@ -105,7 +109,7 @@ func (l *Loop) started(run *governance.MiningRun) {
 	l.trail.changed() // whoever waits for the pass before
 	l.trail = trail{id: run.ID}
 	l.trail.add(Event{Phase: run.Phase})
-	l.state.began = l.now()
+	l.state.began, l.state.taken = l.now(), 0
 }
 
 func (l *Loop) entered(phase string) {
@@ -143,7 +147,8 @@ func (l *Loop) ended(run *governance.MiningRun, err error) {
 	switch {
 	case err != nil:
 		s.Failures++
-		s.PendingSessions++ // what it should have taken in
+		s.PendingSessions += l.state.taken // what it should have taken in
+		l.state.back, l.state.due = l.state.taken, true
 	case run.Mode == governance.ModeIncremental:
 		s.Incremental++
 	default:
@@ -165,7 +170,7 @@ func (l *Loop) Run(ctx context.Context, tenant string, ticks <-chan time.Time) {
 	actor := governance.Actor{Tenant: tenant, Principal: governance.MinerPrincipal, Scopes: []governance.Scope{governance.ScopePropose, governance.ScopeRead}}
 	l.mu.Lock()
 	l.state.status.Automatic, l.state.began = true, l.now()
-	l.state.status.PendingSessions++ // what an earlier process left
+	l.state.due = true // what an earlier process left
 	l.mu.Unlock()
 	defer func() {
 		l.mu.Lock()
@@ -207,9 +212,9 @@ func (l *Loop) reason(ctx context.Context, actor governance.Actor) (governance.M
 		return "", nil
 	case s.ToolsChanged:
 		return governance.TriggerTools, nil
-	case s.PendingSessions >= l.settings.AfterSessions:
+	case s.PendingSessions-l.state.back >= l.settings.AfterSessions:
 		return governance.TriggerSessions, nil
-	case s.PendingSessions > 0 && !now.Before(l.next()):
+	case (s.PendingSessions > 0 || l.state.due) && !now.Before(l.next()):
 		return governance.TriggerInterval, nil
 	}
 	return "", nil
