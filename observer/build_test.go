@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"pave/ingest"
-	"pave/ingest/store"
 )
 
 // sessionOf builds a session without values from words: a tool's name with marks. Before the name: | starts a stretch, = repeats the
@@ -43,7 +42,7 @@ func sessionOf(id, words string) ingest.Session {
 func logOf(t testing.TB, src Source) *calls {
 	t.Helper()
 	ctx := context.Background()
-	raw, err := readSequences(ctx, src, store.SequenceFilter{}, math.MaxInt)
+	raw, err := readSequences(ctx, src, Options{MaxCalls: math.MaxInt})
 	if err != nil {
 		t.Fatal(err)
 	}

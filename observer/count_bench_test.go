@@ -8,14 +8,13 @@ import (
 	"testing"
 	"time"
 
-	"pave/ingest/store"
 	"pave/observer/planted"
 )
 
 // million is a generated log of a million calls as a mining pass reads it.
 var million = sync.OnceValue(func() *calls {
 	log := planted.Generate(planted.Options{Noise: planted.DefaultNoise})
-	raw, err := readSequences(context.Background(), log, store.SequenceFilter{}, math.MaxInt)
+	raw, err := readSequences(context.Background(), log, Options{MaxCalls: math.MaxInt})
 	if err != nil {
 		panic(err)
 	}

@@ -45,7 +45,7 @@ func (l *Log) Tools() []string { return l.calls.tools }
 
 // readAll reads the sequences and the names of their tools.
 func readAll(ctx context.Context, src Source, o Options) (*rawSequences, []string, error) {
-	raw, err := readSequences(ctx, src, o.Filter, o.MaxCalls)
+	raw, err := readSequences(ctx, src, o)
 	if err != nil {
 		return nil, nil, fmt.Errorf("read sequences: %w", err)
 	}

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"pave/ingest"
-	"pave/ingest/store"
 )
 
 // calls is the normalised log of one pass as a struct of arrays, one element per kept call. Stretches lie one
@@ -80,6 +79,7 @@ type rawSequences struct {
 	inOrder  bool
 	previous string
 	leftOut  int // calls that were too many
+	until    time.Time
 }
 
 type rawSequence struct {
@@ -91,19 +91,20 @@ type rawSequence struct {
 	from, to int
 }
 
-func readSequences(ctx context.Context, src Source, filter store.SequenceFilter, maxCalls int) (*rawSequences, error) {
-	raw := &rawSequences{agents: make(map[string]uint32), inOrder: true}
-	err := src.Sequences(ctx, filter, func(s *ingest.Sequence) error {
+// readSequences reads what Filter, MaxCalls and Until of the options say.
+func readSequences(ctx context.Context, src Source, o Options) (*rawSequences, error) {
+	raw := &rawSequences{agents: make(map[string]uint32), inOrder: true, until: o.Until}
+	err := src.Sequences(ctx, o.Filter, func(s *ingest.Sequence) error {
 		raw.add(s)
-		if len(raw.tools)-maxCalls > maxCalls/4 {
-			raw.trim(maxCalls)
+		if len(raw.tools)-o.MaxCalls > o.MaxCalls/4 {
+			raw.trim(o.MaxCalls)
 		}
 		return ctx.Err()
 	})
 	if err != nil {
 		return nil, err
 	}
-	raw.trim(maxCalls)
+	raw.trim(o.MaxCalls)
 	if !raw.inOrder {
 		slices.SortStableFunc(raw.seqs, func(a, b rawSequence) int {
 			return cmp.Or(strings.Compare(a.session, b.session), cmp.Compare(a.run, b.run))
@@ -133,9 +134,9 @@ func (raw *rawSequences) add(s *ingest.Sequence) {
 		raw.inOrder = false
 	}
 	raw.previous = id
-	seq := rawSequence{session: id, run: s.RunIndex, agent: agent, day: dayOf(s.Start), from: from, to: len(raw.tools)}
-	if !s.Start.IsZero() {
-		seq.start = s.Start.Unix()
+	seq := rawSequence{session: id, run: s.RunIndex, agent: agent, day: noDay, from: from, to: len(raw.tools)}
+	if !s.Start.IsZero() && (raw.until.IsZero() || !s.Start.After(raw.until)) {
+		seq.day, seq.start = dayOf(s.Start), s.Start.Unix()
 	}
 	raw.seqs = append(raw.seqs, seq)
 }

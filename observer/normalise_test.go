@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"pave/ingest"
-	"pave/ingest/store"
 )
 
 func TestNormalise(t *testing.T) {
@@ -67,7 +66,7 @@ func TestFlowRunsLeaveNoEcho(t *testing.T) {
 
 func TestSkippedToolsAreLeftOut(t *testing.T) {
 	sessions := []ingest.Session{sessionOf("s1", "think a think b |think c"), sessionOf("s2", "a &think b"), sessionOf("s3", "think think")}
-	raw, err := readSequences(t.Context(), NewMemory(sessions), store.SequenceFilter{}, math.MaxInt)
+	raw, err := readSequences(t.Context(), NewMemory(sessions), Options{MaxCalls: math.MaxInt})
 	require.NoError(t, err)
 	names, err := NewMemory(sessions).ToolNames(t.Context())
 	require.NoError(t, err)
@@ -89,7 +88,7 @@ func TestTooManyCalls(t *testing.T) {
 	}
 	sessions = append(sessions, sessionOf("timeless", "a b c d e"))
 	for limit, want := range map[int]int{1000: 101, 505: 101, 504: 100, 250: 50, 7: 1, 4: 0} {
-		raw, err := readSequences(t.Context(), NewMemory(sessions), store.SequenceFilter{}, limit)
+		raw, err := readSequences(t.Context(), NewMemory(sessions), Options{MaxCalls: limit})
 		require.NoError(t, err)
 		require.Len(t, raw.seqs, want, limit)
 		require.Equal(t, 5*(101-want), raw.leftOut)

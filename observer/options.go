@@ -19,6 +19,9 @@ type Options struct {
 	// Since has the tools that changed in a way that what was recorded before says nothing of them now, and when. Their calls
 	// in sequences that began before are not mined, and end stretches: the old tool and the new one are two.
 	Since map[string]time.Time
+	// Until is a time that no session can have begun after, such as now (none): a sequence that says so is from a clock that is
+	// wrong and counts as one without a time. Else its week would be the last one, in which no path is a habit.
+	Until time.Time
 	// SkipNoise looks for more of these, and mines without them too where there are any; the better result is returned.
 	SkipNoise bool
 

@@ -20,7 +20,6 @@ import (
 
 	"pave/flows/value"
 	"pave/ingest"
-	"pave/ingest/store"
 	"pave/ingest/transcript"
 )
 
@@ -96,7 +95,7 @@ func split(sessions []ingest.Session, task map[string]string) (train, test []ing
 func heldOut(t *testing.T, patterns []Pattern, test []ingest.Session) (right, predicted int) {
 	t.Helper()
 	src := NewMemory(test)
-	raw, err := readSequences(context.Background(), src, store.SequenceFilter{}, math.MaxInt)
+	raw, err := readSequences(context.Background(), src, Options{MaxCalls: math.MaxInt})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -71,6 +71,20 @@ func TestStabilityOverWeeks(t *testing.T) {
 	}
 }
 
+// A session of a clock that is years ahead does not make habits of today those of the past.
+func TestClocksThatAreAhead(t *testing.T) {
+	sessions := spread([]int{6, 6, 6, 6, 6, 6})
+	ahead := append(sessions, foundAt("ahead", weekday(4000, 0), "find", "read"))
+	until := weekday(6, 0)
+	want := mine(t, Options{Until: until}, sessions...).pattern("find > read")
+	got := mine(t, Options{Until: until}, ahead...).pattern("find > read")
+	require.False(t, want.Secondary)
+	require.False(t, got.Secondary)
+	require.Equal(t, 37, got.Occurrences, "it is counted all the same")
+	require.Equal(t, want.Stability, got.Stability)
+	require.True(t, mine(t, Options{Until: weekday(4001, 0)}, ahead...).pattern("find > read").Secondary, "had it begun, the others were of the past")
+}
+
 func TestUnsteadyPathsAreExplained(t *testing.T) {
 	b := mine(t, Options{}, spread([]int{9, 9, 0, 0, 0, 0})...).blockedPath("find > read")
 	require.NotNil(t, b)

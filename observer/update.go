@@ -193,7 +193,7 @@ func (u *updater) days(ctx context.Context, src TallySource, kept store.Tally) (
 }
 
 func (u *updater) byWeek(day int32, counts *dayCounts) {
-	if day == noDay {
+	if until := u.options.Until; day == noDay || !until.IsZero() && day > dayOf(until) {
 		return
 	}
 	week := weekOf(day)

@@ -324,10 +324,14 @@ func (l *Loop) propose(ctx context.Context, actor governance.Actor, run *governa
 	return err
 }
 
+// clocksApart is how far clocks that are right may be apart, time zones taken for UTC included.
+const clocksApart = 24 * time.Hour
+
 // observerOptions are the thresholds in force with those of the request.
 func (l *Loop) observerOptions(req governance.MiningRequest) observer.Options {
 	o := l.settings.Observer
 	o.Filter = store.SequenceFilter{From: req.From, To: req.To}
+	o.Until = l.now().Add(clocksApart)
 	if req.MinSessions > 0 {
 		o.MinSessions = req.MinSessions
 	}
