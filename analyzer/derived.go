@@ -27,20 +27,31 @@ func (b *minedDraft) fromDerived(k int, arg string, src *observer.ArgFlow, somet
 	return b.mapExpression(k, arg, text, sometimes)
 }
 
-// fromAsked maps a place of the element that the caller names; without the name the flow hands back before the step.
+// fromAsked maps a place of the element or member that the caller names; without the name the flow hands back before the step.
 func (b *minedDraft) fromAsked(k int, arg string, src *observer.ArgFlow) refusal {
 	d, step := src.Derived, &b.steps[k]
 	if !nameable(src.Input) {
 		return refuse("an argument of %s is told by the input %s, which expressions cannot name", step.tool.tool.Name, src.Input)
 	}
-	list, r := b.place(k, observer.Part{Place: true, Step: d.Step, Pointer: d.List})
+	from, by := observer.Part{Place: true, Step: d.Step, Pointer: d.List}, strings.TrimPrefix(d.Field, "/")
+	if d.Form == observer.FormMember {
+		if len(d.Parts) == 0 {
+			return refuse("an argument of %s is a member, but nothing says of what", step.tool.tool.Name)
+		}
+		from, by = d.Parts[0], "key"
+	}
+	all, r := b.place(k, from)
 	if r != nil {
 		return r
 	}
-	if r := b.mapExpression(k, arg, selected(list, d, src.Input+".lowerAscii()", ".lowerAscii()"), false); r != nil {
+	text := selected(all, d, src.Input+".lowerAscii()", ".lowerAscii()")
+	if d.Form == observer.FormMember { // dyn: a record of declared properties has keys, too
+		text = fmt.Sprintf("dyn(%s)[dyn(%s).filter(k, k.lowerAscii() == %s.lowerAscii())[0]]%s", all, all, src.Input, selectors(d.Take))
+	}
+	if r := b.mapExpression(k, arg, text, false); r != nil {
 		return r
 	}
-	b.input(draftInput{name: src.Input, told: fmt.Sprintf("%s of the one that is meant among what %s returns", strings.TrimPrefix(d.Field, "/"), b.steps[d.Step].tool.tool.Name),
+	b.input(draftInput{name: src.Input, told: fmt.Sprintf("%s of the one that is meant among what %s returns", by, b.steps[from.Step].tool.tool.Name),
 		origin: b.origin(src.Input), required: true, nullable: true})
 	step.guard(src.Input + " != None")
 	return nil

@@ -117,3 +117,31 @@ func TestDerivedValuesThatSchemasContradict(t *testing.T) {
 		})
 	}
 }
+
+// The member whose key the caller says, in any case, also where the tool declares the members; what is no key is an error, so
+// that the flow hands back.
+func TestMemberThatCallersName(t *testing.T) {
+	find := tool("find", object("q"), `{"type":"object","required":["by"],"properties":{"by":{"type":"object","properties":{"Red":{"type":"object"},"blue":{"type":"object"}}}}}`, flows.EffectRead)
+	p := pair("find", "get_user_details")
+	p.DataFlow.Steps[0].Args[0].Arg, p.DataFlow.Steps[0].Args[0].Input, p.DataFlow.Inputs[0].Name, p.DataFlow.Inputs[0].Arg = "q", "q", "q", "q"
+	d := &observer.Derived{Form: observer.FormMember, Asks: true, Take: "/id", Parts: []observer.Part{{Place: true, Pointer: "/by"}}}
+	p.DataFlow.Steps[1].Args[0] = observer.ArgFlow{Arg: "user_id", Presence: 1, Kind: observer.SourceDerived, Derived: d, Input: "by_key"}
+	p.DataFlow.Inputs = append(p.DataFlow.Inputs, observer.Input{Name: "by_key", Step: 1, Arg: "user_id", Origin: "user text"})
+	candidates, dropped := minedOnly(t, p, memory{}, find, getUser)
+	require.Empty(t, dropped)
+	f := candidates[0].Flow
+	require.Equal(t, "by_key != None", f.Steps[1].Guard)
+	require.Contains(t, string(f.InputSchema), "key of the one that is meant among what find returns")
+	program, err := expr.Compile(f.Steps[1].InputMapping[0].Value.Ref, []expr.Variable{{Name: "find"}, {Name: "by_key"}})
+	require.NoError(t, err)
+	for name, want := range map[string]any{"red": "r1", "BLUE": "b1", "green": nil} {
+		find, err := value.Decode([]byte(`{"by":{"Red":{"id":"r1"},"blue":{"id":"b1"}}}`))
+		require.NoError(t, err)
+		got, err := program.Eval(map[string]any{"find": find, "by_key": name})
+		require.Equal(t, want == nil, err != nil, name)
+		require.Equal(t, want, got, name)
+	}
+	d.Parts = nil
+	_, dropped = minedOnly(t, p, memory{}, find, getUser)
+	require.Equal(t, []string{"an argument of get_user_details is a member, but nothing says of what"}, dropped)
+}

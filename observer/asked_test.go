@@ -97,3 +97,45 @@ func TestElementThatUsersDoNotTell(t *testing.T) {
 	require.False(t, asks(Options{}, said(0, twice)), "another row has the name, too")
 	require.False(t, asks(Options{Effects: func(tool string) bool { return tool == "use" }}, said(0, threeRows)), "a name does not decide on a change")
 }
+
+// coloured is a session in which the user names one of three variants, which are members of an object.
+func coloured(i int, says string, taken string) ingest.Session {
+	result := j(`{"variants":{"Red":{"id":"r-%d","in":{"shelf":"x-%d"}},"green":{"id":"g-%d"},"blue":{"id":"b-%d"}}}`, i, i, i, i)
+	return furniture(i, says, result, j(`{"variant":"%s-%d"}`, taken, i))
+}
+
+// Of an object the caller names the key; its case does not matter.
+func TestMemberThatUsersName(t *testing.T) {
+	p := mine(t, Options{}, many(30, func(i int) ingest.Session {
+		colour := []string{"red", "green", "Blue"}[i%3]
+		return coloured(i, colour+" one", []string{"r", "g", "b"}[i%3])
+	})...).pattern("find > use")
+	require.NotNil(t, p)
+	a := p.DataFlow.Steps[1].Args[0]
+	require.Equal(t, &Derived{Form: FormMember, Take: "/id", Parts: []Part{{Place: true, Pointer: "/variants"}}, Asks: true}, a.Derived)
+	require.Equal(t, []any{SourceDerived, "variant_key", "/variants/*/id"}, []any{a.Kind, a.Input, a.Pointer})
+	require.Equal(t, "Of the member whose key the caller names; users had written it in 30 of 30 occurrences. Without it the flow hands back.", a.Evidence.Note)
+	require.Equal(t, []Input{{Name: "q", Arg: "q", Origin: "first step", Required: true}, {Name: "variant_key", Step: 1, Arg: "variant", Origin: "user text"}}, withoutExamples(p.DataFlow.Inputs))
+}
+
+// Two keys alone, which may be fields that users happen to speak of, a key that users do not write, and one that two members
+// have but for its case are not asked for.
+func TestMemberThatUsersDoNotTell(t *testing.T) {
+	asked := func(session func(i int) ingest.Session) bool {
+		for _, p := range mine(t, Options{}, many(30, session)...).Patterns {
+			for _, a := range p.DataFlow.Steps[len(p.Tools)-1].Args {
+				if a.Derived != nil && a.Derived.Asks {
+					return true
+				}
+			}
+		}
+		return false
+	}
+	require.False(t, asked(func(i int) ingest.Session { return coloured(i, []string{"red", "green"}[i%2], []string{"r", "g"}[i%2]) }))
+	require.False(t, asked(func(i int) ingest.Session { return coloured(i, "nice one", []string{"r", "g", "b"}[i%3]) }))
+	require.False(t, asked(func(i int) ingest.Session {
+		colour := []string{"red", "green", "blue"}[i%3]
+		return furniture(i, colour, j(`{"variants":{"red":{"id":"r-%d"},"Red":{"id":"x-%d"},"green":{"id":"g-%d"},"GREEN":{"id":"y-%d"},"blue":{"id":"b-%d"},"Blue":{"id":"z-%d"}}}`, i, i, i, i, i, i),
+			j(`{"variant":"%s-%d"}`, colour[:1], i))
+	}))
+}

@@ -116,7 +116,7 @@ func (t *derivedTable) write(id uint32, paths *pathTable) *Derived {
 		}
 		return out
 	}
-	out.After, out.Before, out.Last, out.Shape, out.Take = f.after, f.before, f.last, f.shape, f.take
+	out.After, out.Before, out.Last, out.Shape, out.Take, out.Asks = f.after, f.before, f.last, f.shape, f.take, f.asks
 	for i, h := range f.holes {
 		if v, ok := f.constants[i]; ok {
 			out.Parts = append(out.Parts, Part{Value: v})

@@ -1,6 +1,7 @@
 package observer
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -292,4 +293,31 @@ func (t *pathTable) under(list uint32, take string) (id uint32, ok bool) {
 	field, _ := value.ParsePointer(take)
 	id, ok = t.ids[pathStep{parent: id, index: -1, key: field[0]}]
 	return id, ok
+}
+
+// explainListOrText says for people how a value is made of a list, an object or a text.
+func (d *Derived) explainListOrText() string {
+	switch d.Form {
+	case FormLast:
+		return "Of the last element of a list, whatever its length."
+	case FormSize:
+		return "The number of elements of the list there."
+	case FormColumn:
+		return "One place of each element of a list."
+	case FormJoin:
+		return fmt.Sprintf("The elements of a list as one text, with %q between them.", d.Parts[1].Text)
+	case FormSplit:
+		return fmt.Sprintf("The parts of the text there that %q divides.", d.Parts[1].Text)
+	case FormMember:
+		return "Of the member whose key an earlier step was asked for."
+	case FormOnlyKey:
+		return "The key of the object there, which has one; otherwise the flow hands back."
+	case FormLower:
+		return "The text there in small letters."
+	case FormUpper:
+		return "The text there in capital letters."
+	case FormTrim:
+		return "The text there without the blanks around it."
+	}
+	return ""
 }

@@ -210,14 +210,14 @@ type Derived struct {
 	Form DerivedForm
 	// Parts: texts and places in their order for FormTemplate; what the field is compared with for FormSelect, none where it
 	// Asks; places and values for FormBuilt; a place and what is between the elements for FormJoin and FormSplit; the object and
-	// the key for FormMember; one place for all others.
+	// the key for FormMember, no key where it Asks; one place for all others.
 	Parts []Part
 	// FormSelect: the first element of the list at List in the result of Step whose Field equals the part; Take is what is
 	// taken of it. Field and Take are pointers in the element. FormLast, FormColumn, FormJoin, FormMember: Take is the same of
 	// the last element, of each element, and of the member, "" for all of it.
 	Step              int
 	List, Field, Take string
-	// Asks: FormSelect compares a text, in any case, with an input of the flow, the ArgFlow's. A run that is not given it hands
+	// Asks: FormSelect compares a text, and FormMember the keys, in any case, with an input of the flow, the ArgFlow's. A run that is not given it hands
 	// back before the step.
 	Asks bool `json:",omitempty"`
 	// FormPart: what is after the first (Last: the last) After, or from the start where it is "", and before the next of both.

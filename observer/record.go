@@ -42,9 +42,9 @@ type argRecord struct {
 	sources []source // earlier values of the window that equal this one
 	begins  []source // list: lists of the window that start with this one
 	origin  origin
-	inner   place    // originInner: where the value was found
-	told    []source // selections of its element by what the user had written
-	hints   []hint   // sources where enough lists show that they are
+	inner   place  // originInner: where the value was found
+	told    []told // selections of its element or member by what the user had written
+	hints   []hint // sources where enough lists show that they are
 	// shape and leaves are set for objects and lists: the value with numbers in place of its leaves, and these, by number.
 	shape  any
 	leaves []argRecord
