@@ -245,3 +245,23 @@ func TestOnlyKey(t *testing.T) {
 	require.Equal(t, "The key of the object there, which has one; otherwise the flow hands back.", a.Evidence.Note)
 	require.Empty(t, derivedForms(many(24, func(i int) ingest.Session { return session(i, j(`,"other-%d":{}`, i)) }))(t))
 }
+
+// FuzzJoined: a text is the elements joined where strings.Join gives it, and nowhere else.
+func FuzzJoined(f *testing.F) {
+	f.Add("a, b", "a", "b", uint8(0))
+	f.Add("a,,b", "a,", "b", uint8(1))
+	f.Add("aab", "a", "ab", uint8(6))
+	f.Add("", "", "", uint8(5))
+	f.Fuzz(func(t *testing.T, text, first, second string, n uint8) {
+		separator := separators[int(n)%len(separators)]
+		for _, parts := range [][]string{{first}, {first, second}, {second, first, second}} {
+			var elements []any
+			for _, part := range parts {
+				elements = append(elements, part)
+			}
+			joined := strings.Join(parts, separator)
+			require.True(t, isJoined(joined, elements, separator))
+			require.Equal(t, text == joined, isJoined(text, elements, separator))
+		}
+	})
+}
