@@ -54,8 +54,8 @@ type Options struct {
 	MinElse      float64 // share of the occurrences unknown to callers in which a source must be right that callers can overrule (0.95)
 	MinKnowable  float64 // share of occurrences in which an input's value must have been knowable, else it is a choice (0.8)
 	ChanceLevel  float64 // significance of a source against chance, shared among the sources tried (0.001)
-	ConstSession int     // distinct sessions that a constant needs (3)
-	ConstAgents  int     // and distinct agents, where as many are known to give the argument (2)
+	ConstSession int     // distinct sessions that a constant needs (5)
+	ConstAgents  int     // and distinct agents, where as many are known to give the argument (3)
 	MaxExamples  int     // occurrences returned per pattern (30)
 
 	// Effects reports whether a tool may change something. In a path with such a tool a source that misses once is none,
@@ -137,8 +137,8 @@ func (o Options) withDefaults() Options {
 	setShare(&o.MinElse, 0.95)
 	setShare(&o.MinKnowable, 0.8)
 	setShare(&o.ChanceLevel, 0.001)
-	setInt(&o.ConstSession, 3)
-	setInt(&o.ConstAgents, 2)
+	setInt(&o.ConstSession, 5)
+	setInt(&o.ConstAgents, 3)
 	setInt(&o.MinAlways, smallSample)
 	setInt(&o.MaxExamples, 30)
 	if o.Effects == nil {

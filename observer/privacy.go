@@ -16,9 +16,11 @@ import (
 // finder finds secrets and addresses of people in texts.
 var finder = secrets.New(secrets.Options{Emails: true})
 
-// personal matches what the finder leaves to its callers: telephone numbers, and what looks like a key of no known kind.
+// personal matches what the finder leaves to its callers: addresses in any script, telephone and account numbers, and what
+// looks like a key of no known kind.
 var personal = []*regexp.Regexp{
-	regexp.MustCompile(`[\w.+-]+@[\w-]+\.[\w.]+`),
+	regexp.MustCompile(`[\pL\pN_.+-]+@[\pL\pN_-]+\.[\pL\pN.]+`),
+	regexp.MustCompile(`\b[A-Z]{2}\d{2}[A-Z0-9]{11,30}\b`),
 	regexp.MustCompile(`(^|[^\w])\+?\d[\d ()/-]{5,}\d($|[^\w])`),
 	regexp.MustCompile(`(?i)^(bearer|basic) |(^|[^a-z])(sk|pk|ghp|gho|xox[a-z]|akia)[-_A-Z0-9]`),
 	regexp.MustCompile(`^[A-Za-z0-9+/_=-]{32,}$`),

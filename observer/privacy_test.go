@@ -1,6 +1,7 @@
 package observer
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -32,6 +33,9 @@ func TestWhatLooksPersonal(t *testing.T) {
 		{"user", map[string]any{"name": "x", "password": "hunter2"}, true},
 		{"user", map[string]any{"name": "x"}, false},
 		{"card", "4111 1111 1111 1111", true},
+		{"to", "ann@münchen.example", true},
+		{"account", "pay DE89370400440532013000", true},
+		{"account", "GB82 WEST 1234 5698 7654 32", true},
 	} {
 		require.Equal(t, c.want, isPersonal(c.name, c.v), "%s %v", c.name, c.v)
 	}
@@ -71,6 +75,35 @@ func TestConstantsNeedSeveralAgentsWhereTheyAreKnown(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A value that fewer than five sessions or three agents have is shown nowhere as a constant.
+func TestConstantsNeedFiveSessionsAndThreeAgents(t *testing.T) {
+	unknown := func(int) string { return "" }
+	require.Equal(t, SourceConst, constantOf(t, 5, `"quick"`, unknown).Kind)
+	constants := func(n int, agent func(i int) string, mode func(i int) string) (found []string) {
+		sessions := many(n, func(i int) ingest.Session {
+			s := findUse(i, j(`{"hit":"h-%d"}`, i), j(`{"hit":"h-%d","mode":%q}`, i, mode(i)))
+			s.Runs[0].Agent = agent(i)
+			return s
+		})
+		for _, p := range mine(t, Options{Exactness: -1}, sessions...).Patterns {
+			for _, step := range p.DataFlow.Steps {
+				for _, a := range step.Args {
+					if a.Kind == SourceConst {
+						found = append(found, fmt.Sprint(a.Value))
+					}
+				}
+			}
+		}
+		return found
+	}
+	quick := func(int) string { return "quick" }
+	require.Empty(t, constants(4, unknown, quick), "four sessions")
+	agents := func(i int) string { return []string{"desk", "shop", "yard"}[i%3] }
+	require.Contains(t, constants(12, agents, quick), "quick")
+	twoOfThree := func(i int) string { return []string{"quick", "quick", "slow-" + string(rune('a'+i))}[i%3] }
+	require.NotContains(t, constants(24, agents, twoOfThree), "quick", "two of the three agents that give the argument")
 }
 
 // Neither a constant nor an example of an input tells what looks personal or secret.

@@ -45,8 +45,8 @@ type miningSettings struct {
 	MinSure        float64 `help:"The same where an input would do as well, or where it takes one element of a list." env:"PAVE_MINING_MIN_SURE" default:"0.97" hidden:""`
 	MinKnowable    float64 `help:"Share of the occurrences in which an input must have been known before the first step." env:"PAVE_MINING_MIN_KNOWABLE" default:"0.8" hidden:""`
 	ChanceLevel    float64 `help:"Significance of a mapping against chance." env:"PAVE_MINING_CHANCE_LEVEL" default:"0.001" hidden:""`
-	ConstSessions  int     `help:"Distinct sessions that a constant needs." env:"PAVE_MINING_CONST_SESSIONS" default:"3" hidden:""`
-	ConstAgents    int     `help:"And distinct agents, where as many are known." env:"PAVE_MINING_CONST_AGENTS" default:"2" hidden:""`
+	ConstSessions  int     `help:"Distinct sessions that a constant needs." env:"PAVE_MINING_CONST_SESSIONS" default:"5" hidden:""`
+	ConstAgents    int     `help:"And distinct agents, where as many are known." env:"PAVE_MINING_CONST_AGENTS" default:"3" hidden:""`
 	MinAlways      int     `help:"Where a tool changes something: distinct sessions of a constant, or different values of a copy, without exception, for callers who know the value not to be asked." env:"PAVE_MINING_MIN_ALWAYS" default:"22" hidden:""`
 	Chains         int     `help:"Candidates from tool schemas alone, a queue of their own; negative: none." env:"PAVE_MINING_CHAINS" default:"10" hidden:""`
 	ChainDepth     int     `help:"Tools of such a candidate at most." env:"PAVE_MINING_CHAIN_DEPTH" default:"3" hidden:""`
