@@ -99,7 +99,7 @@ func TestReplayKeepsWhatItReached(t *testing.T) {
 	res, err := Replay{Data: recordedFolder(t, "tau-retail", "tau-telecom"), TrainFrac: 0.7}.Run(t.Context(), quiet)
 	require.NoError(t, err)
 	r := res.(ReplayResult)
-	assert.GreaterOrEqual(t, r.OfSupportOraclePct["no_floor"], 98.0)
+	assert.GreaterOrEqual(t, r.OfSupportOraclePct["no_floor"], 97.0, "98 with constants of three sessions, which the rules of privacy do not let pass")
 	for name, p := range map[string]replayPoint{"floor_97": r.Pooled.Floor97, "floor_99": r.Pooled.Floor99} {
 		assert.GreaterOrEqual(t, r.OfSupportOraclePct[name], 75.0, name)
 		assert.GreaterOrEqual(t, p.Exactness, 99.0, name)
