@@ -37,11 +37,17 @@ func (x *examination) cuts(k int, v string) (out []source) {
 			}
 		}
 	}
+	x.earlierTexts(k, look)
+	return out
+}
+
+// earlierTexts calls fn with the texts that step k could see and those that are arguments of earlier steps.
+func (x *examination) earlierTexts(k int, fn func(text string, place source)) {
 	for j := range k {
 		c := x.call(j)
 		for _, arg := range c.names {
 			if text, ok := c.args[arg].(string); ok && !x.runsEach(j) {
-				look(text, source{step: j, arg: arg})
+				fn(text, source{step: j, arg: arg})
 			}
 		}
 		if !x.sees(k, j) {
@@ -50,11 +56,10 @@ func (x *examination) cuts(k int, v string) (out []source) {
 		result := x.result(j)
 		for n, node := range result.values {
 			if text, ok := node.(string); ok {
-				look(text, source{step: j, path: result.paths[n]})
+				fn(text, source{step: j, path: result.paths[n]})
 			}
 		}
 	}
-	return out
 }
 
 // delimited lists the pairs of delimiters that cut v out of a text, short ones first.

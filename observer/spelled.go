@@ -26,23 +26,7 @@ func (x *examination) spelled(k int, v string) (out []source) {
 			}
 		}
 	}
-	for j := range k {
-		c := x.call(j)
-		for _, arg := range c.names {
-			if text, ok := c.args[arg].(string); ok && !x.runsEach(j) {
-				look(text, source{step: j, arg: arg})
-			}
-		}
-		if !x.sees(k, j) {
-			continue
-		}
-		result := x.result(j)
-		for n, node := range result.values {
-			if text, ok := node.(string); ok {
-				look(text, source{step: j, path: result.paths[n]})
-			}
-		}
-	}
+	x.earlierTexts(k, look)
 	return out
 }
 

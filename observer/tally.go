@@ -144,30 +144,19 @@ func (c *dayCounts) add(d *dayCounts) {
 	for i, n := range d.totals {
 		c.totals[i] += n
 	}
-	for i := range d.tools {
-		for k, n := range d.tools[i] {
-			c.tools[i][k] += n
-		}
-	}
-	for i := range d.paths {
-		for k, n := range d.paths[i] {
-			c.paths[i][k] += n
-		}
-	}
-	for i := range d.loops {
-		for k, n := range d.loops[i] {
-			c.loops[i][k] += n
-		}
-	}
+	addEach(c.tools, d.tools)
+	addEach(c.paths, d.paths)
+	addEach(c.loops, d.loops)
 	c.agents.join(d.agents)
-	for i := range d.foldedTools {
-		for k, n := range d.foldedTools[i] {
-			c.foldedTools[i][k] += n
-		}
-	}
-	for i := range d.folded {
-		for k, n := range d.folded[i] {
-			c.folded[i][k] += n
+	addEach(c.foldedTools, d.foldedTools)
+	addEach(c.folded, d.folded)
+}
+
+// addEach adds rows of counts.
+func addEach[Row [2]uint64 | [3]uint64 | [4]uint64](to, from []Row) {
+	for i := range from {
+		for k := range len(from[i]) {
+			to[i][k] += from[i][k]
 		}
 	}
 }
